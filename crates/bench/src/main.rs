@@ -7,6 +7,7 @@
 )]
 #![expect(clippy::cast_precision_loss, reason = "counts and times become figures of three digits")]
 
+mod allocation_count;
 mod call;
 mod callgrind_profile;
 mod catalog;
@@ -39,9 +40,10 @@ mod tools;
 
 use std::process::ExitCode;
 
-/// The allocator of the product, used by every helper process too.
+/// The allocator of the product, used by every helper process too; `bench growth` has it count.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocation_count::CountingAllocator<mimalloc::MiMalloc> =
+    allocation_count::CountingAllocator(mimalloc::MiMalloc);
 
 #[tokio::main]
 async fn main() -> ExitCode {

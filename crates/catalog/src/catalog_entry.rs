@@ -90,9 +90,23 @@ impl CatalogEntry {
         }
     }
 
+    /// Returns true if this executor runs it.
+    pub(crate) fn has_executor(&self, executor: &Arc<dyn Executor>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(executor))
+    }
+
+    /// Returns true if it is certainly compiled from this definition as it was received. The
+    /// received form of a definition with invisible characters is not stored.
+    pub(crate) fn is_of_definition(&self, tool: &Arc<Tool>) -> bool {
+        !self.has_invisible_chars && (Arc::ptr_eq(&self.tool, tool) || *self.tool == **tool)
+    }
+
     /// Returns true if the definition and the executor are the same.
     pub(crate) fn is_same_entry(&self, other: &Self) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.executor), Arc::as_ptr(&other.executor))
+        if std::ptr::eq(self, other) {
+            return true;
+        }
+        self.has_executor(&other.executor)
             && self.tool_key == other.tool_key
             && self.name == other.name
             && self.definition_digest == other.definition_digest

@@ -32,9 +32,9 @@ const MAX_ERROR_CHARS: usize = 240;
 pub struct InputSchema {
     json: Json,
     /// Compiled validator, once it is needed.
-    compiled: OnceLock<Result<Validator, String>>,
+    compiled: OnceLock<Box<Result<Validator, String>>>,
     /// Cost model of a validation, once it is needed; `None` if a reference cannot be resolved.
-    cost: OnceLock<Option<CostModel>>,
+    cost: OnceLock<Option<Box<CostModel>>>,
     /// Maximum number of subschemas per value, if their number bounds it.
     max_subschemas_per_value: Option<u64>,
 }
@@ -103,9 +103,9 @@ impl InputSchema {
         let is_bounded = !validation_cost::is_unbounded(root);
         if !schema_precheck::is_known_valid(root) {
             // The cells are empty, so this sets them.
-            let _first = compiled.set(Ok(compile_validator(&value)?));
+            let _first = compiled.set(Box::new(Ok(compile_validator(&value)?)));
             if !is_bounded {
-                let _first = cost.set(Some(CostModel::from_schema(&value)?));
+                let _first = cost.set(Some(Box::new(CostModel::from_schema(&value)?)));
             }
         }
         let most = u64::try_from(found + schema.bytes().len() / 16).ok().filter(|_| is_bounded);
@@ -151,7 +151,9 @@ impl InputSchema {
         if bound <= MAX_DETAILED_EVALUATIONS {
             return Some(bound);
         }
-        let model = self.cost.get_or_init(|| CostModel::from_schema(&self.json.to_value()).ok());
+        let model = self
+            .cost
+            .get_or_init(|| CostModel::from_schema(&self.json.to_value()).ok().map(Box::new));
         model.as_ref()?.count_evaluations(args, MAX_EVALUATIONS)
     }
 
@@ -163,8 +165,9 @@ impl InputSchema {
                            fewer or less nested values";
             return Err(vec![whole(message)]);
         };
-        let compiled = self.compiled.get_or_init(|| compile_validator(&self.json.to_value()));
-        let validator = compiled.as_ref().map_err(|message| {
+        let compiled: &Result<Validator, String> =
+            self.compiled.get_or_init(|| Box::new(compile_validator(&self.json.to_value())));
+        let validator = Result::as_ref(compiled).map_err(|message| {
             vec![ArgumentError { pointer: String::new(), message: message.clone() }]
         })?;
         if validator.is_valid(args) {

@@ -4,15 +4,13 @@ use std::collections::HashSet;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use tool::{FastHashState, FastMap, Problem, SourceName, ToolKey, ToolName};
+use tool::{FastHashState, FastMap, HashTrie, Problem, SourceName, ToolKey, ToolName};
 
 use crate::catalog_entry::CatalogEntry;
 use crate::merged_source::{ClaimOutcome, MergedSource};
 use crate::name_claims::{
-    ClaimedNames, NameClaim, claims_of_source, confusable_class, resolve_claims,
-    resolve_single_claim,
+    ClaimChanges, ClaimedNames, NameClaim, confusable_class, resolve_claims, resolve_single_claim,
 };
-use crate::sharded_table::ShardedTable;
 use crate::source_catalog::SourceCatalog;
 use tool::confusable_text::{confusable_skeleton, confusable_skeletons};
 use tool::source::ToolAlias;
@@ -29,13 +27,13 @@ pub struct Catalog {
     len: usize,
     slots: Arc<FastMap<SourceName, usize>>,
     /// Positions of tools by the hash of their names.
-    names_by_hash: ShardedTable<ToolPosition>,
+    names_by_hash: HashTrie<ToolPosition>,
     /// Claims of the source catalogs, by class of confusable names.
-    name_claims: ShardedTable<NameClaim>,
+    name_claims: HashTrie<NameClaim>,
     /// Positions by alias, if no tool has the alias as its own name.
     alias_positions: FastMap<String, ToolPosition>,
     /// Slots of the sources that list a resource, template or file of a skill, by the hash of its URI.
-    uri_slots: ShardedTable<u32>,
+    uri_slots: HashTrie<u32>,
     hash_state: FastHashState,
 }
 
@@ -116,31 +114,38 @@ impl Catalog {
             ..Self::default()
         };
         next.sources_by_slot.resize(slots.len(), None);
-        let (mut gone, mut come, mut other) = (Vec::new(), Vec::new(), false);
-        let (mut uris_gone, mut uris_come) = (Vec::new(), Vec::new());
-        for (slot, (part, shelf)) in next.sources_by_slot.iter_mut().zip(slots).enumerate() {
-            let (old, new) = (part.as_ref().map(|part| part.source_catalog()), shelf.as_ref());
+        (next.name_claims, next.uri_slots) = (self.name_claims.clone(), self.uri_slots.clone());
+        let (mut changes, mut is_renumbered) = (ClaimChanges::default(), false);
+        for (slot, shelf) in slots.into_iter().enumerate() {
+            let before = self.merged_source_at(slot).map(Arc::as_ref);
+            let (old, new) = (before.map(MergedSource::source_catalog), shelf.as_ref());
             if old.map(Arc::as_ptr) == new.map(Arc::as_ptr) {
                 continue;
             }
-            other |= old.map(|old| &old.source) != new.map(|new| &new.source);
-            let of = |shelf| claims_of_source(&self.hash_state, slot, shelf);
-            let uris = |shelf: &Arc<SourceCatalog>| self.uri_entries(slot, shelf);
-            uris_gone.extend(old.into_iter().flat_map(uris));
-            uris_come.extend(new.into_iter().flat_map(uris));
-            gone.extend(old.into_iter().flat_map(|old| of(old)));
-            come.extend(new.into_iter().flat_map(|new| of(new)));
-            *part = shelf.map(|shelf| Arc::new(MergedSource::new(shelf)));
+            is_renumbered |= old.map(|old| &old.source) != new.map(|new| &new.source);
+            next.replace_uris(slot, (old, new));
+            let both = (old.map(Arc::as_ref), new.map(Arc::as_ref));
+            let own = ClaimChanges::between(&self.hash_state, slot, both);
+            if let Some(at) = next.sources_by_slot.get_mut(slot) {
+                let part = |shelf| MergedSource::with_source_catalog(before, shelf, &own);
+                *at = shelf.map(|shelf| Arc::new(part(shelf)));
+            }
+            changes.append(own);
         }
+        let ClaimChanges { removed, added } = &changes;
         let mut classes: HashSet<u64, FastHashState> =
-            gone.iter().chain(&come).map(|(class, _)| *class).collect();
-        classes.extend(gone.iter().flat_map(|(_, claim)| self.unqualified_classes(*claim)));
-        classes.extend(come.iter().flat_map(|(_, claim)| next.unqualified_classes(*claim)));
-        next.name_claims = self.name_claims.with_changes(gone, come);
-        next.uri_slots = self.uri_slots.with_changes(uris_gone, uris_come);
+            removed.iter().chain(added).map(|(class, _)| *class).collect();
+        classes.extend(removed.iter().flat_map(|(_, claim)| self.unqualified_classes(*claim)));
+        classes.extend(added.iter().flat_map(|(_, claim)| next.unqualified_classes(*claim)));
+        for (class, claim) in removed {
+            next.name_claims.remove(*class, |it| it == claim);
+        }
+        for (class, claim) in added {
+            next.name_claims.insert(*class, *claim);
+        }
         next.resolve_classes(self, classes);
         next.len = next.sources_by_slot.iter().flatten().map(|part| part.len()).sum();
-        if other {
+        if is_renumbered {
             let parts = next.sources_by_slot.iter().enumerate().rev();
             let named = parts.filter_map(|(slot, part)| {
                 Some((part.as_ref()?.source_catalog().source.clone(), slot))
@@ -153,11 +158,14 @@ impl Catalog {
 
     /// Resolves the names of the classes that changed since `before`.
     fn resolve_classes(&mut self, before: &Self, classes: HashSet<u64, FastHashState>) {
-        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        self.names_by_hash = before.names_by_hash.clone();
+        let mut named = Vec::new();
         for class in classes {
             let old = before.name_claims.get_entries(class).filter(|claim| claim.is_tool());
-            gone.extend(old.filter_map(|claim| before.name_entry(claim)));
-            let mut claims = self.name_claims.get_entries(class);
+            for (hash, position) in old.filter_map(|claim| before.name_entry(*claim)) {
+                self.names_by_hash.remove(hash, |it| *it == position);
+            }
+            let mut claims = self.name_claims.get_entries(class).copied();
             let first = claims.next();
             let only = first.filter(|_| claims.next().is_none());
             let shelf = |claim: NameClaim| {
@@ -174,17 +182,19 @@ impl Catalog {
                     MergedSource::apply_outcome(part, outcome);
                 }
                 if claim.is_tool() {
-                    come.extend(self.name_entry(claim));
+                    named.extend(self.name_entry(claim));
                 }
             }
         }
-        self.names_by_hash = before.names_by_hash.with_changes(gone, come);
+        for (hash, position) in named {
+            self.names_by_hash.insert(hash, position);
+        }
     }
 
     fn resolve_class(&self, class: u64) -> (ClaimedNames<'_>, Vec<ClaimOutcome>) {
         let part = |slot| self.sources_by_slot.get(slot).and_then(Option::as_deref);
         let shelf = |slot| part(slot).map(|part: &MergedSource| part.source_catalog().as_ref());
-        resolve_claims(self.name_claims.get_entries(class).collect(), shelf, |name| {
+        resolve_claims(self.name_claims.get_entries(class).copied().collect(), shelf, |name| {
             self.is_unclaimed(name)
         })
     }
@@ -276,8 +286,8 @@ impl Catalog {
     fn find_by_name(&self, name: &str) -> Option<(ToolPosition, &Arc<CatalogEntry>)> {
         let mut found = self.names_by_hash.get_entries(self.hash_state.hash_one(name));
         found.find_map(|at| {
-            let entry = self.entry_at(at).filter(|entry| entry.name.as_str() == name)?;
-            Some((at, entry))
+            let entry = self.entry_at(*at).filter(|entry| entry.name.as_str() == name)?;
+            Some((*at, entry))
         })
     }
 
@@ -334,23 +344,37 @@ impl Catalog {
         self.sources_by_slot.iter().flatten().map(|part| part.source_catalog())
     }
 
-    /// Returns the hashes of the URIs that a source lists, each once.
-    fn uri_entries(&self, slot: usize, source_catalog: &SourceCatalog) -> Vec<(u64, u32)> {
+    /// Replaces the URIs of one slot, if its source catalogs list any.
+    fn replace_uris(
+        &mut self,
+        slot: usize,
+        (old, new): (Option<&Arc<SourceCatalog>>, Option<&Arc<SourceCatalog>>),
+    ) {
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        let hashes = [old, new].map(|it| it.map(|it| self.uri_hashes(it)).unwrap_or_default());
+        let [removed, added] = hashes;
+        for hash in removed {
+            self.uri_slots.remove(hash, |it| *it == slot);
+        }
+        for hash in added {
+            self.uri_slots.insert(hash, slot);
+        }
+    }
+
+    /// Returns the hashes of the URIs that a source lists, each once.
+    fn uri_hashes(&self, source_catalog: &SourceCatalog) -> HashSet<u64, FastHashState> {
         let files = source_catalog.skills.iter().flat_map(|skill| skill.files.iter().flatten());
         let uris = source_catalog.resources.iter().map(|resource| resource.uri.as_str());
         let uris = uris.chain(files.map(|file| file.uri.as_str()));
         let uris = uris.chain(source_catalog.skills.iter().map(|skill| skill.uri.as_str()));
-        let hashes: HashSet<u64, FastHashState> =
-            uris.map(|uri| self.hash_state.hash_one(uri)).collect();
-        hashes.into_iter().map(|hash| (hash, slot)).collect()
+        uris.map(|uri| self.hash_state.hash_one(uri)).collect()
     }
 
     /// Iterates over the slots of the sources that list a resource, template or file of a skill of this
     /// URI.
     pub fn slots_with_uri(&self, uri: &str) -> impl Iterator<Item = usize> {
         let slots = self.uri_slots.get_entries(self.hash_state.hash_one(uri));
-        slots.filter_map(|slot| usize::try_from(slot).ok())
+        slots.filter_map(|slot| usize::try_from(*slot).ok())
     }
 
     /// Iterates over the problems of one source: its own, and the names it lost.

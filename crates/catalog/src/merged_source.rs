@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tool::Problem;
 
 use crate::catalog_entry::CatalogEntry;
-use crate::name_claims::NameClaim;
+use crate::name_claims::{ClaimChanges, NameClaim};
 use crate::source_catalog::SourceCatalog;
 
 /// A source catalog and the tools that won their names. Catalogs share it as long as it does not
@@ -31,10 +31,24 @@ pub(crate) struct ClaimOutcome {
 }
 
 impl MergedSource {
-    /// Creates a merged source without resolved claims.
-    pub(crate) fn new(source_catalog: Arc<SourceCatalog>) -> Self {
-        let tools = vec![None; source_catalog.tools.len()];
-        Self { source_catalog, tools, len: 0, name_problems: BTreeMap::new() }
+    /// Creates the successor of a merged source: claims that `changes` does not name stay resolved.
+    pub(crate) fn with_source_catalog(
+        previous: Option<&Self>,
+        source_catalog: Arc<SourceCatalog>,
+        changes: &ClaimChanges,
+    ) -> Self {
+        let mut tools = previous.map_or_else(Vec::new, |previous| previous.tools.clone());
+        let mut name_problems =
+            previous.map_or_else(BTreeMap::new, |previous| previous.name_problems.clone());
+        for (_, claim) in &changes.removed {
+            name_problems.remove(claim);
+            if let Some(tool) = tools.get_mut(claim.tool_index()).filter(|_| claim.is_tool()) {
+                *tool = None;
+            }
+        }
+        tools.resize(source_catalog.tools.len(), None);
+        let len = tools.iter().flatten().count();
+        Self { source_catalog, tools, len, name_problems }
     }
 
     /// Returns the source catalog.

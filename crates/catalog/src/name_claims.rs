@@ -12,7 +12,7 @@ use tool::{Executor, FastHashState, FastMap, Problem, ToolName};
 
 use crate::catalog_entry::CatalogEntry;
 use crate::merged_source::ClaimOutcome;
-use crate::source_catalog::SourceCatalog;
+use crate::source_catalog::{BlockedTool, SourceCatalog};
 use tool::confusable_text::{confusable_skeleton, confusable_skeletons};
 
 /// Kinds of claims, in the order in which a source's problems are reported.
@@ -36,6 +36,11 @@ pub(crate) struct NameClaim {
 }
 
 impl NameClaim {
+    fn new(kind: ClaimKind, (slot, index): (usize, usize)) -> Self {
+        let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { kind, slot: number(slot), index: number(index) }
+    }
+
     pub(crate) fn slot_index(self) -> usize {
         usize::try_from(self.slot).unwrap_or_default()
     }
@@ -72,31 +77,80 @@ pub(crate) fn confusable_class(hash_state: &FastHashState, skeleton: &str) -> u6
     hash_state.hash_one(skeleton.replace('i', "l"))
 }
 
-/// Returns all claims of the source catalog in this slot, with their classes.
-pub(crate) fn claims_of_source<'a>(
-    hash_state: &'a FastHashState,
-    slot: usize,
-    source_catalog: &'a SourceCatalog,
-) -> impl Iterator<Item = (u64, NameClaim)> {
-    let claim = move |kind, place| {
-        let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        NameClaim { kind, slot: number(slot), index: number(place) }
-    };
-    let of = move |entry: &CatalogEntry| {
-        confusable_class(hash_state, &confusable_skeleton(entry.tool_key.name.as_str()))
-    };
-    let tools = source_catalog.tools.iter().enumerate();
-    let titles = tools.clone().filter_map(move |(place, entry)| {
-        Some((
-            confusable_class(hash_state, &confusable_skeleton(non_ascii_title(entry)?)),
-            claim(ClaimKind::Title, place),
-        ))
-    });
-    let tools = tools.map(move |(place, entry)| (of(entry), claim(ClaimKind::Tool, place)));
-    let held = source_catalog.blocked.iter().enumerate().filter(|(_, held)| !held.is_method);
-    let held =
-        held.map(move |(place, held)| (of(&held.entry), claim(ClaimKind::BlockedTool, place)));
-    tools.chain(held).chain(titles)
+/// A claim with its class.
+pub(crate) type ClassifiedClaim = (u64, NameClaim);
+
+/// Claims in which the source catalog of a slot differs from the one before it.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimChanges {
+    pub(crate) removed: Vec<ClassifiedClaim>,
+    pub(crate) added: Vec<ClassifiedClaim>,
+}
+
+impl ClaimChanges {
+    /// Compares two source catalogs of one slot. A tool with the same entry at the same index keeps
+    /// its claims, so that one changed tool costs no more than a comparison of the others.
+    pub(crate) fn between(
+        hash_state: &FastHashState,
+        slot: usize,
+        (old, new): (Option<&SourceCatalog>, Option<&SourceCatalog>),
+    ) -> Self {
+        let mut changes = Self::default();
+        let lists = (old.map_or(&[][..], |it| &it.tools), new.map_or(&[][..], |it| &it.tools));
+        let claims = |at, entry: &Arc<CatalogEntry>| claims_of_tool(hash_state, (slot, at), entry);
+        changes.compare_lists(lists, Arc::ptr_eq, claims);
+        let lists = (old.map_or(&[][..], |it| &it.blocked), new.map_or(&[][..], |it| &it.blocked));
+        let is_same = |one: &BlockedTool, other: &BlockedTool| {
+            one.is_method == other.is_method && Arc::ptr_eq(&one.entry, &other.entry)
+        };
+        let claims = |at, held: &BlockedTool| {
+            let class = || name_class(hash_state, &held.entry);
+            let claim = NameClaim::new(ClaimKind::BlockedTool, (slot, at));
+            (!held.is_method).then(|| (class(), claim)).into_iter()
+        };
+        changes.compare_lists(lists, is_same, claims);
+        changes
+    }
+
+    fn compare_lists<T, C: Iterator<Item = ClassifiedClaim>>(
+        &mut self,
+        (old, new): (&[T], &[T]),
+        is_same: impl Fn(&T, &T) -> bool,
+        claims: impl Fn(usize, &T) -> C,
+    ) {
+        for at in 0..old.len().max(new.len()) {
+            let (old, new) = (old.get(at), new.get(at));
+            if old.zip(new).is_some_and(|(old, new)| is_same(old, new)) {
+                continue;
+            }
+            self.removed.extend(old.into_iter().flat_map(|old| claims(at, old)));
+            self.added.extend(new.into_iter().flat_map(|new| claims(at, new)));
+        }
+    }
+
+    /// Adds the changes of another slot.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.removed.append(&mut other.removed);
+        self.added.append(&mut other.added);
+    }
+}
+
+/// Returns the class of the name of an entry.
+fn name_class(hash_state: &FastHashState, entry: &CatalogEntry) -> u64 {
+    confusable_class(hash_state, &confusable_skeleton(entry.tool_key.name.as_str()))
+}
+
+/// Returns the claims of the tool at this slot and index.
+fn claims_of_tool(
+    hash_state: &FastHashState,
+    at: (usize, usize),
+    entry: &CatalogEntry,
+) -> impl Iterator<Item = ClassifiedClaim> + use<> {
+    let title = non_ascii_title(entry)
+        .map(|title| confusable_class(hash_state, &confusable_skeleton(title)))
+        .map(|class| (class, NameClaim::new(ClaimKind::Title, at)));
+    let name = (name_class(hash_state, entry), NameClaim::new(ClaimKind::Tool, at));
+    std::iter::once(name).chain(title)
 }
 
 /// Returns a title with non-ASCII letters. Plain titles such as "Search" are no disguise.

@@ -12,6 +12,7 @@ use tool::{
 use crate::catalog_entry::CatalogEntry;
 use crate::companion_items::{CompanionContent, CompanionItem};
 use crate::companion_lookup::CompanionLookup;
+use crate::known_entries::KnownEntries;
 
 /// States of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +200,7 @@ impl SourceCatalog {
         };
         next.companion_items.extend(instructions.map(Arc::new));
         let mut seen: HashMap<ToolName, Arc<CatalogEntry>> = HashMap::new();
+        let known = KnownEntries::new(self, org);
         for offer in offers {
             let (tool, method) = match offer.item {
                 CatalogItem::Tool(tool) => (tool, false),
@@ -209,18 +211,16 @@ impl SourceCatalog {
                     continue;
                 }
             };
-            let place = tool.name.to_string();
-            match CatalogEntry::new(org.clone(), self.source.clone(), tool, offer.executor) {
-                Ok(entry) if method => {
-                    next.methods.push(Arc::new(entry.with_durability(self.durability)));
-                }
-                Ok(entry) => {
-                    next.add_tool(Arc::new(entry.with_durability(self.durability)), &mut seen);
-                }
-                Err(message) => next.problems.push(Problem::new(place, message).with_help(
-                    "correct the tool's schema at its \
+            let name = tool.name.clone();
+            match known.reuse_or_compile(next.tools.len(), tool, offer.executor) {
+                Ok(entry) if method => next.methods.push(entry),
+                Ok(entry) => next.add_tool(entry, &mut seen),
+                Err(message) => {
+                    next.problems.push(Problem::new(name.to_string(), message).with_help(
+                        "correct the tool's schema at its \
                         source",
-                )),
+                    ));
+                }
             }
         }
         next.apply_pins_to_companions(|_, _| true);

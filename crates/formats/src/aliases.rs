@@ -4,22 +4,42 @@
 //! characters), but some providers reject such names. An [`AliasMap`] gives each name a unique
 //! alias that matches `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`, independent of the order of the names.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod alias_changes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
+
+use tool::{FastHashState, HashTrie};
 
 use crate::schema_lowering::provider_rules::NameRule;
 
 /// Maximum length of an alias, in characters.
 pub const MAX_ALIAS_LEN: usize = 64;
 
-/// Bidirectional map of names and aliases, built once per catalog: an alias depends on the whole
-/// set of names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Bidirectional map of names and aliases. An alias depends on the whole set of names; a map of a
+/// changed set shares with its predecessor what did not change.
+#[derive(Debug, Clone, Default)]
 pub struct AliasMap {
-    alias_by_name: HashMap<Arc<str>, Arc<str>>,
-    name_by_alias: HashMap<Arc<str>, Arc<str>>,
-    collisions: Vec<AliasCollision>,
+    /// True if each name is its own alias, whatever the set of names is.
+    is_native: bool,
+    /// All names, by the hash of the alias.
+    by_alias: HashTrie<NamedAlias>,
+    /// Names that differ from their aliases, by the hash of the name.
+    by_name: HashTrie<NamedAlias>,
+    /// Names that need an alias, by the hash of the alias that each wants.
+    candidates: HashTrie<Arc<str>>,
+    /// By the hash of the alias.
+    collisions: HashTrie<Arc<AliasCollision>>,
     has_rehashed_alias: bool,
+    hash_state: FastHashState,
+}
+
+/// A name with its alias.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedAlias {
+    name: Arc<str>,
+    alias: Arc<str>,
 }
 
 /// An alias that several names would have, or that is itself a name.
@@ -30,14 +50,18 @@ struct AliasCollision {
     names: Vec<Arc<str>>,
 }
 
+impl PartialEq for AliasMap {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |map: &Self| map.by_alias.all_entries().cloned().collect::<BTreeSet<_>>();
+        self.is_native == other.is_native && all(self) == all(other)
+    }
+}
+impl Eq for AliasMap {}
+
 impl AliasMap {
     /// Creates aliases that equal the names, for the option `names=native`.
-    pub fn with_native_names<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        let mut map = Self::default();
-        for name in names {
-            map.insert_alias(name.as_ref(), name.as_ref());
-        }
-        map
+    pub fn with_native_names() -> Self {
+        Self { is_native: true, ..Self::default() }
     }
 
     /// Creates aliases that every provider accepts.
@@ -48,79 +72,101 @@ impl AliasMap {
         let names: BTreeSet<Arc<str>> =
             names.into_iter().map(|name| name.as_ref().into()).collect();
         let mut map = Self::default();
-        let (safe, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_safe_name(name));
+        let (safe, others): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| is_safe_name(name));
         for name in safe {
-            map.insert_alias(name, name);
+            map.insert_alias(Arc::clone(&name), name);
         }
-        let mut candidates = BTreeMap::<String, Vec<&str>>::new();
+        let mut candidates = BTreeMap::<String, Vec<Arc<str>>>::new();
         for name in others {
-            candidates.entry(NameRule::ToolAlias.sanitize_name(name)).or_default().push(name);
+            let candidate = NameRule::ToolAlias.sanitize_name(&name);
+            map.candidates.insert(map.hash_of(&candidate), Arc::clone(&name));
+            candidates.entry(candidate).or_default().push(name);
         }
         let mut hashed = Vec::new();
         for (wish, wishing) in &candidates {
             match wishing.as_slice() {
-                [name]
-                    if wish.len() <= MAX_ALIAS_LEN
-                        && !map.name_by_alias.contains_key(wish.as_str()) =>
-                {
-                    map.insert_alias(name, wish);
+                [name] if wish.len() <= MAX_ALIAS_LEN && !map.is_taken(wish) => {
+                    map.insert_alias(Arc::clone(name), wish.as_str().into());
                 }
-                _ => hashed.extend(wishing.iter().map(|name| (*name, wish))),
+                _ => hashed.extend(wishing.iter().map(|name| (name, wish))),
             }
         }
         for (name, wish) in hashed {
-            let alias = hashed_alias(name, wish, |alias| !map.name_by_alias.contains_key(alias));
+            let alias = hashed_alias(name, wish, |alias| !map.is_taken(alias));
             map.has_rehashed_alias |= alias != hashed_alias(name, wish, |_| true);
-            map.insert_alias(name, &alias);
+            map.insert_alias(Arc::clone(name), alias.into());
         }
-        let short = candidates.iter().filter(|(wish, _)| wish.len() <= MAX_ALIAS_LEN);
-        let collisions = short.filter(|(wish, wishing)| {
-            wishing.len() > 1
-                || map.name_by_alias.get(wish.as_str()).is_some_and(|name| **name == ***wish)
-        });
-        let shared = |name: &&str| Arc::<str>::from(*name);
-        map.collisions = collisions
-            .map(|(wish, wishing)| AliasCollision {
-                alias: wish.as_str().into(),
-                names: wishing.iter().map(shared).collect(),
-            })
-            .collect();
+        for (wish, wishing) in candidates {
+            map.note_collision(&wish, wishing);
+        }
         map
     }
 
     /// Returns whether the names that `is_visible` accepts would have other aliases without the
     /// remaining names. Aliases must not reveal tools that are hidden from the caller.
     pub fn depends_on_hidden(&self, is_visible: impl Fn(&str) -> bool) -> bool {
-        let alone = |it: &AliasCollision| {
+        let alone = |it: &Arc<AliasCollision>| {
             !is_visible(&it.alias) && it.names.iter().filter(|name| is_visible(name)).count() == 1
         };
-        self.has_rehashed_alias || self.collisions.iter().any(alone)
+        self.has_rehashed_alias || self.collisions.all_entries().any(alone)
     }
 
     /// Returns the alias of `name`.
-    pub fn alias_of(&self, name: &str) -> Option<&str> {
-        self.alias_by_name.get(name).map(AsRef::as_ref)
+    pub fn alias_of<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        if self.is_native {
+            return Some(name);
+        }
+        let is_of_name = |it: &&NamedAlias| *it.name == *name;
+        let other = self.by_name.get_entries(self.hash_of(name)).find(is_of_name);
+        let found = other.or_else(|| self.find_alias(name).filter(is_of_name));
+        found.map(|it| &*it.alias)
     }
 
     /// Returns the name of `alias`.
-    pub fn name_of(&self, alias: &str) -> Option<&str> {
-        self.name_by_alias.get(alias).map(AsRef::as_ref)
+    pub fn name_of<'a>(&'a self, alias: &'a str) -> Option<&'a str> {
+        if self.is_native { Some(alias) } else { self.find_alias(alias).map(|it| &*it.name) }
     }
 
-    /// Returns the number of names.
+    /// Returns the number of names; zero for native names.
     pub fn len(&self) -> usize {
-        self.alias_by_name.len()
+        self.by_alias.len()
     }
 
-    /// Returns whether the map is empty.
+    /// Returns whether it has no names of its own.
     pub fn is_empty(&self) -> bool {
-        self.alias_by_name.is_empty()
+        self.by_alias.is_empty()
     }
 
-    fn insert_alias(&mut self, name: &str, alias: &str) {
-        let (name, alias) = (Arc::<str>::from(name), Arc::<str>::from(alias));
-        self.alias_by_name.insert(Arc::clone(&name), Arc::clone(&alias));
-        self.name_by_alias.insert(alias, name);
+    fn hash_of(&self, text: &str) -> u64 {
+        self.hash_state.hash_one(text)
+    }
+
+    fn find_alias(&self, alias: &str) -> Option<&NamedAlias> {
+        self.by_alias.get_entries(self.hash_of(alias)).find(|it| *it.alias == *alias)
+    }
+
+    fn is_taken(&self, alias: &str) -> bool {
+        self.find_alias(alias).is_some()
+    }
+
+    fn insert_alias(&mut self, name: Arc<str>, alias: Arc<str>) {
+        let (of_name, of_alias) = (self.hash_of(&name), self.hash_of(&alias));
+        let is_own = name == alias;
+        let entry = NamedAlias { name, alias };
+        if !is_own {
+            self.by_name.insert(of_name, entry.clone());
+        }
+        self.by_alias.insert(of_alias, entry);
+    }
+
+    /// Notes that hidden names may decide who has this alias, unless one name alone wants it.
+    fn note_collision(&mut self, wish: &str, names: Vec<Arc<str>>) {
+        let is_name = || self.find_alias(wish).is_some_and(|it| *it.name == *wish);
+        if wish.len() <= MAX_ALIAS_LEN && (names.len() > 1 || (!names.is_empty() && is_name())) {
+            let collision = Arc::new(AliasCollision { alias: wish.into(), names });
+            self.collisions.insert(self.hash_of(wish), collision);
+        }
     }
 }
 
@@ -238,7 +284,7 @@ mod tests {
 
     #[test]
     fn native_names_stay() {
-        let map = AliasMap::with_native_names(["notes.append"]);
+        let map = AliasMap::with_native_names();
         assert_eq!(map.alias_of("notes.append"), Some("notes.append"));
         assert_eq!(map.name_of("notes.append"), Some("notes.append"));
     }

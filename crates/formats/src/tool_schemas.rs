@@ -36,7 +36,7 @@ pub fn render_tool_schemas<'t>(
     let tools: Vec<_> = tools.into_iter().collect();
     let original_names = tools.iter().map(|tool| tool.name.as_str());
     let names = if format == ProviderFormat::Mcp {
-        AliasMap::with_native_names(original_names)
+        AliasMap::with_native_names()
     } else {
         AliasMap::with_safe_aliases(original_names)
     };

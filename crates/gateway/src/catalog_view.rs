@@ -60,10 +60,11 @@ impl CatalogView {
             let part = part.as_ref()?;
             let seen = before.and_then(|before| before.source_view_at(slot));
             if let Some(same) = seen.filter(|seen| Arc::ptr_eq(seen.merged_source(), part)) {
-                return Some(shared.intern_source_view(Arc::clone(same)));
+                return Some(Arc::clone(same));
             }
-            looked += part.source_catalog().tools.len();
-            Some(SourceView::new(part, admit, shared))
+            let view = SourceView::new(part, admit, (shared, seen.map(Arc::as_ref)));
+            looked += view.evaluated_tools();
+            Some(view)
         });
         let parts: Box<[Option<Arc<SourceView>>]> = parts.collect();
         drop(lens);

@@ -1,6 +1,7 @@
 //! The task of one source: lists it, retries with backoff, waits for changes, closes it.
 
 use std::collections::HashSet;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tool::source::SourceErrorKind;
-use tool::{Clock, Problem, SourceError, SourceListing, SourceName, SourceRevision};
+use tool::{Clock, FastHashState, Problem, SourceError, SourceListing, SourceName, SourceRevision};
 
 use crate::catalog_publisher::{CatalogPublisher, FIRST_REFRESH, RefreshChannels};
 use crate::failure_log::{FailureLog, LogDecision};
@@ -223,7 +224,7 @@ impl SourceTask {
         let again = if failed || looked == PinUpdateStatus::RetryNeeded {
             retry.copied()
         } else {
-            self.configured.poll_interval
+            self.configured.poll_interval.map(spread_interval)
         };
         let source = Arc::clone(&self.configured.source);
         tokio::select! {
@@ -238,6 +239,14 @@ impl SourceTask {
             () = sleep_or_pend(again) => true,
         }
     }
+}
+
+/// Returns a random time of nine to ten tenths of an interval, so that sources that started together
+/// are not listed together for ever.
+fn spread_interval(interval: Duration) -> Duration {
+    // Each state has a seed of its own.
+    let [random, ..] = FastHashState::default().hash_one(interval).to_le_bytes();
+    interval.mul_f64(0.9 + 0.1 * f64::from(random) / 256.0)
 }
 
 async fn wait_for_change(source: &dyn tool::Source, seen: Option<SourceRevision>) {

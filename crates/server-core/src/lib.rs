@@ -19,6 +19,7 @@ pub mod configuration_file;
 pub mod decision_explanation;
 pub mod error;
 pub mod event_log;
+mod generation_cache;
 pub mod gzip_response;
 pub mod hidden_characters;
 pub mod http_status;
@@ -72,3 +73,6 @@ pub use program_runner::ProgramRunner;
 pub use server_state::{DEFAULT_MAX_BODY_BYTES, PendingCallOptions, ServerComponents, ServerState};
 pub use steady_clock::SteadyClock;
 pub use token_issuers::{IssuerTrust, JwksProvider, TokenIssuers};
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,29 @@
-//! Serialized tool lists. Each tool is rendered on first use, once per catalog and format; each
-//! list is joined once per view. Rendered tools and complete lists are cached with limits in bytes.
+//! Serialized tool lists. Each tool is rendered on first use, once per format and name; each list is
+//! joined once per view. Rendered tools, lists and name tables are cached with limits in bytes.
 
+mod name_tables;
 mod rendered_list;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use catalog::{Catalog, CatalogEntry};
-use formats::{AliasMap, ProviderFormat, ToolSearcher};
+use catalog::CatalogEntry;
+use formats::{ProviderFormat, ToolSearcher};
 use gateway::CatalogView;
 use tool::Json;
 
+use crate::generation_cache::GenerationCache;
 use crate::gzip_response::{self, PrecompressedBody};
+use name_tables::NameTables;
+use rendered_list::FragmentCache;
 pub use rendered_list::RenderedTools;
 
-/// Maximum size of cached lists in bytes; beyond it the cache is cleared.
-const MAX_CACHED_BYTES: usize = 64 << 20;
+/// Maximum size of cached lists in bytes.
+const MAX_CACHED_BYTES: usize = 32 << 20;
+/// Overhead of a cached list beside its bytes.
+const LIST_OVERHEAD_BYTES: usize = 512;
 /// Number of tools that render in about a millisecond; more are rendered on a blocking thread.
 const BLOCKING_THRESHOLD: usize = 500;
-/// Maximum number of views with separate name tables; beyond it they are cleared.
-const MAX_VIEW_RENDERINGS: usize = 64;
-/// Maximum size of the rendered tools of one format, and of one separate view, in bytes; beyond it
-/// they are cleared. There are eight combinations of format and name style: 128 MiB and 64 MiB in
-/// all.
-const RENDERED_LIMITS: (usize, usize) = (16 << 20, 1 << 20);
 /// Maximum number of tools per page, for all interfaces.
 pub const MAX_PAGE_TOOLS: usize = 1_000;
 
@@ -77,9 +76,6 @@ pub enum NameStyle {
 pub fn run_blocking_if_many_tools<T>(tools: usize, work: impl FnOnce() -> T) -> T {
     gateway::block_in_place_if(tools > BLOCKING_THRESHOLD, work)
 }
-
-/// A value with the number of the catalog that it was built from.
-type WithCatalogNumber<T> = (u64, Arc<T>);
 
 /// The cache key of a list: view, kind and cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -136,7 +132,7 @@ impl CachedList {
 
     /// Size in bytes, with the compressed form.
     fn cached_size(&self) -> usize {
-        2 * self.array.len() + self.suffix.len()
+        2 * self.array.len() + self.suffix.len() + LIST_OVERHEAD_BYTES
     }
 
     /// The compressed array and suffix; `None` if compression is not worthwhile.
@@ -175,25 +171,21 @@ impl CachedList {
 }
 
 /// Cache of serialized tool lists.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ToolListCache {
-    names: Mutex<HashMap<NameStyle, WithCatalogNumber<AliasMap>>>,
-    rendered: Mutex<HashMap<(ProviderFormat, NameStyle), WithCatalogNumber<RenderedTools>>>,
-    /// Separate renderings for views with their own names, by view id.
-    view_renderings: Mutex<ViewRenderings>,
-    cached_lists: Mutex<CachedLists>,
+    name_tables: NameTables,
+    fragments: Arc<FragmentCache>,
+    cached_lists: Mutex<GenerationCache<ListKey, CachedList>>,
 }
 
-#[derive(Debug, Default)]
-struct ViewRenderings {
-    names: HashMap<u64, Arc<AliasMap>>,
-    rendered: HashMap<(u64, ProviderFormat), Arc<RenderedTools>>,
-}
-
-#[derive(Debug, Default)]
-struct CachedLists {
-    bytes: usize,
-    lists: HashMap<ListKey, CachedList>,
+impl Default for ToolListCache {
+    fn default() -> Self {
+        Self {
+            name_tables: NameTables::default(),
+            fragments: Arc::default(),
+            cached_lists: Mutex::new(GenerationCache::with_limit(MAX_CACHED_BYTES)),
+        }
+    }
 }
 
 impl ToolListCache {
@@ -204,123 +196,28 @@ impl ToolListCache {
         view: &CatalogView,
         format: ProviderFormat,
         names: NameStyle,
-    ) -> Arc<RenderedTools> {
-        let Some(own) = self.view_names(view, names) else {
-            return self.render_catalog(view.full_catalog(), format, names);
-        };
-        let lock = || self.view_renderings.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (view.id, format);
-        if let Some(found) = lock().rendered.get(&key) {
-            return Arc::clone(found);
-        }
-        let apart = Arc::new(RenderedTools::new(
-            view.full_catalog(),
-            (format, own),
-            RENDERED_LIMITS.1,
-            None,
-        ));
-        let mut kept = lock();
-        if kept.rendered.len() >= MAX_VIEW_RENDERINGS {
-            kept.rendered.clear();
-        }
-        kept.rendered.insert(key, Arc::clone(&apart));
-        apart
+    ) -> RenderedTools {
+        let names = self.name_tables.names_of(view, names);
+        RenderedTools::new(view.full_catalog(), (format, names), Arc::clone(&self.fragments))
     }
 
-    /// The name table of the view, if it differs from the catalog's.
-    fn view_names(&self, view: &CatalogView, names: NameStyle) -> Option<Arc<AliasMap>> {
-        let has = |name: &str| view.find_tool(name).is_some();
-        if names == NameStyle::Native
-            || !self.catalog_names(view.full_catalog(), names).depends_on_hidden(has)
-        {
-            return None;
-        }
-        let lock = || self.view_renderings.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = lock().names.get(&view.id) {
-            return Some(Arc::clone(found));
-        }
-        let tools: Vec<_> = view.list_tools().map(|entry| entry.name.as_str()).collect();
-        let own = run_blocking_if_many_tools(tools.len(), || {
-            Arc::new(AliasMap::with_safe_aliases(&tools))
-        });
-        let mut kept = lock();
-        if kept.names.len() >= MAX_VIEW_RENDERINGS {
-            kept.names.clear();
-        }
-        kept.names.insert(view.id, Arc::clone(&own));
-        Some(own)
-    }
-
-    /// The name table of the catalog. Only the newest catalog is cached.
-    fn catalog_names(&self, catalog: &Arc<Catalog>, names: NameStyle) -> Arc<AliasMap> {
-        let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = lock().get(&names).filter(|(of, _)| *of == catalog.version) {
-            return Arc::clone(found);
-        }
-        let all = catalog.list_tools().map(|entry| entry.name.as_str());
-        let made = run_blocking_if_many_tools(catalog.len(), || {
-            Arc::new(match names {
-                NameStyle::Safe => AliasMap::with_safe_aliases(all),
-                NameStyle::Native => AliasMap::with_native_names(all),
-            })
-        });
-        let gone = lock().insert(names, (catalog.version, Arc::clone(&made)));
-        gateway::drop_in_background(catalog.len() > BLOCKING_THRESHOLD, gone);
-        made
-    }
-
-    /// The rendered tools of the catalog in this format. Only the newest catalog is cached.
-    fn render_catalog(
-        &self,
-        catalog: &Arc<Catalog>,
-        format: ProviderFormat,
-        names: NameStyle,
-    ) -> Arc<RenderedTools> {
-        let key = (format, names);
-        let before = {
-            let cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-            match cached.get(&key) {
-                Some((of, found)) if *of == catalog.version => return Arc::clone(found),
-                other => other.map(|(_, before)| Arc::clone(before)),
-            }
-        };
-        let aliases = self.catalog_names(catalog, names);
-        let tools = before.as_ref().map_or(0, |before| before.len());
-        // Built outside the lock: after a change two callers may do it at once, with the same
-        // result.
-        let rendered = run_blocking_if_many_tools(tools, || {
-            let of = (format, aliases);
-            Arc::new(RenderedTools::new(catalog, of, RENDERED_LIMITS.0, before.as_deref()))
-        });
-        let mut cached = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = cached.insert(key, (catalog.version, Arc::clone(&rendered)));
-        drop(cached);
-        gateway::drop_in_background(tools > BLOCKING_THRESHOLD, (gone, before));
-        rendered
-    }
-
-    /// Returns the cached list, or builds and caches it.
+    /// Returns the cached list, or builds and caches it. A list above half of the limit of all is
+    /// built each time.
     pub fn get_or_build(
         &self,
         key: ListKey,
         join: impl FnOnce() -> Option<CachedList>,
     ) -> Option<CachedList> {
-        if let Some(found) =
-            self.cached_lists.lock().unwrap_or_else(PoisonError::into_inner).lists.get(&key)
-        {
-            return Some(found.clone());
+        let lock = || self.cached_lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().get(&key) {
+            return Some(found);
         }
         // This may render a thousand tools.
-        let kept = run_blocking_if_many_tools(MAX_PAGE_TOOLS, join)?;
-        let mut whole = self.cached_lists.lock().unwrap_or_else(PoisonError::into_inner);
-        if whole.bytes + kept.cached_size() > MAX_CACHED_BYTES {
-            gateway::drop_in_background(true, std::mem::take(&mut *whole));
-        }
-        whole.bytes += kept.cached_size();
-        // Two callers may have built the same list at once; it is cached and counted once.
-        let before = whole.lists.insert(key, kept.clone());
-        whole.bytes -= before.map_or(0, |before| before.cached_size());
-        Some(kept)
+        let list = run_blocking_if_many_tools(MAX_PAGE_TOOLS, join)?;
+        // A list is few allocations, however long it is: it is dropped at once, outside the lock.
+        let forgotten = lock().insert(key, list.clone(), list.cached_size());
+        drop(forgotten);
+        Some(list)
     }
 
     /// Resolves the name that a model used to the native tool name: aliases are resolved before any
@@ -331,8 +228,7 @@ impl ToolListCache {
             return name.to_owned();
         }
         // Only the name table is used: a mistyped name renders nothing.
-        let own = self.view_names(view, NameStyle::Safe);
-        let names = own.unwrap_or_else(|| self.catalog_names(view.full_catalog(), NameStyle::Safe));
+        let names = self.name_tables.names_of(view, NameStyle::Safe);
         let found = names.name_of(name).filter(|found| view.find_tool(found).is_some());
         found.unwrap_or(name).to_owned()
     }

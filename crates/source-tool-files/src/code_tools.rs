@@ -101,6 +101,7 @@ pub(super) fn parse_code_tool(
         traits,
         entry_point: Some(function),
         own_schema: None,
+        is_reusable: false,
     })
 }
 

@@ -24,7 +24,7 @@ pub(super) struct ToolDocument {
 }
 
 /// Settings of a file for all its tools.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FileSettings {
     pub(super) format_version: FileFormatVersion,
     /// Whether the tools stand in the tool-file registry's settings, which require the complete
@@ -65,6 +65,14 @@ pub(super) struct ToolEntry {
     pub(super) mapping_key: Option<String>,
     /// JSON text of the entry.
     pub(super) json: Json,
+}
+
+impl ToolEntry {
+    /// Returns the entry with a text of its own, which keeps no larger one in memory.
+    pub(super) fn with_own_text(&self) -> Self {
+        let json = Json::from_trusted(self.json.as_str().to_owned());
+        Self { line: self.line, mapping_key: self.mapping_key.clone(), json }
+    }
 }
 
 const EXPECTED_SHAPE: &str = "a tool file must be a list of tools, or a mapping with `tools:`";

@@ -56,18 +56,24 @@ pub(super) struct FileToolImplementation {
     pub(super) entry_point: Option<CodeEntryPoint>,
     /// Schema of a built-in tool. The file can only make the tool's traits stricter.
     pub(super) own_schema: Option<Json>,
+    /// True if the entry of the file alone decides it: no secret and no code.
+    pub(super) is_reusable: bool,
 }
 
 impl FileToolImplementation {
     /// Creates an implementation without code.
     pub(super) fn new(executor: Arc<dyn Executor>, traits: ToolTraits) -> Self {
-        Self { executor, traits, entry_point: None, own_schema: None }
+        Self { executor, traits, entry_point: None, own_schema: None, is_reusable: false }
+    }
+
+    fn into_reusable(self) -> Self {
+        Self { is_reusable: true, ..self }
     }
 
     fn from_builtin(builtin: &BuiltinTool) -> Self {
         let own = Some(builtin.tool.input_schema.clone());
         let (executor, traits) = (Arc::clone(&builtin.executor), builtin.tool.traits.clone());
-        Self { executor, traits, entry_point: None, own_schema: own }
+        Self { executor, traits, entry_point: None, own_schema: own, is_reusable: true }
     }
 }
 
@@ -206,10 +212,8 @@ fn mock_implementation(name: &str, place: &EntryFields) -> EntryResult<FileToolI
             .with_help("add `mock_response`, with any JSON value")
     })?;
     // A fixed response stands for a future tool, whose traits the file must declare.
-    Ok(FileToolImplementation::new(
-        Arc::new(MockResponseExecutor { mock_response: response }),
-        ToolTraits::default(),
-    ))
+    let executor = Arc::new(MockResponseExecutor { mock_response: response });
+    Ok(FileToolImplementation::new(executor, ToolTraits::default()).into_reusable())
 }
 
 fn builtin_implementation(
@@ -226,7 +230,7 @@ fn builtin_implementation(
     let by_name = |it: &&BuiltinTool| has_handler(it) || it.tool.name.as_str() == handler;
     if let Some(found) = handlers.computing_builtins.iter().find(by_name) {
         let (executor, traits) = (Arc::clone(&found.executor), found.tool.traits.clone());
-        return Ok(FileToolImplementation::new(executor, traits));
+        return Ok(FileToolImplementation::new(executor, traits).into_reusable());
     }
     if let Some(builtin) = find_installed() {
         return Ok(FileToolImplementation::from_builtin(builtin));
@@ -245,7 +249,8 @@ fn internal_implementation(
         known.sort_unstable();
         handler_not_found("Internal", handler, &known)
     })?;
-    Ok(FileToolImplementation::new(Arc::clone(&found.executor), found.traits.clone()))
+    let (executor, traits) = (Arc::clone(&found.executor), found.traits.clone());
+    Ok(FileToolImplementation::new(executor, traits).into_reusable())
 }
 
 fn handler_not_found(handler_kind: &str, handler: &str, known: &[&str]) -> EntryError {

@@ -11,6 +11,7 @@ mod field_reader;
 mod file_watcher;
 mod http_tool;
 mod implementation;
+mod known_entries;
 mod parallel_map;
 mod parameter_schema;
 mod scope_permissions;
@@ -44,6 +45,7 @@ use implementation::FileToolImplementation;
 pub use implementation::{
     ImplementationRegistry, InstalledBuiltins, InternalHandler, InternalHandlers,
 };
+use known_entries::{KnownEntries, KnownEntry, LastReading};
 use tool_entry::{EntryError, ParsedEntry};
 
 /// Maximum size of a file: 8 MiB.
@@ -68,6 +70,7 @@ pub struct ToolFileSource {
     watcher: FileWatcher,
     /// Revision of the code that was listed last; 0 without code.
     code_revision: AtomicU64,
+    last_reading: Arc<LastReading>,
 }
 
 impl ToolFileSource {
@@ -90,7 +93,14 @@ impl ToolFileSource {
     ) -> Self {
         let path: Arc<Path> = path.into().into();
         let watch = FileWatcher::new(Arc::clone(&path), options);
-        Self { name, path, handlers, watcher: watch, code_revision: AtomicU64::new(0) }
+        Self {
+            name,
+            path,
+            handlers,
+            watcher: watch,
+            code_revision: AtomicU64::new(0),
+            last_reading: Arc::default(),
+        }
     }
 
     async fn load_listing(&self) -> Result<SourceListing, SourceError> {
@@ -100,9 +110,10 @@ impl ToolFileSource {
         // Read before the file: later changes get a later revision.
         let revision = self.watcher.current_revision();
         let (path, handlers) = (Arc::clone(&self.path), self.handlers.clone());
+        let last = Arc::clone(&self.last_reading);
         let read = tokio::task::spawn_blocking(move || {
             let fingerprint = FileFingerprint::from_path(&path);
-            (fingerprint, build_listing(&path, &handlers, revision))
+            (fingerprint, build_listing(&path, (&handlers, &last), revision))
         });
         let read = read.await;
         drop(permit);
@@ -173,7 +184,7 @@ impl Source for ToolFileSource {
 
 fn build_listing(
     path: &Path,
-    handlers: &ImplementationRegistry,
+    (handlers, last): (&ImplementationRegistry, &LastReading),
     revision: SourceRevision,
 ) -> Result<(SourceListing, Vec<PendingCodeTool>), SourceError> {
     let place = path.display().to_string();
@@ -183,13 +194,16 @@ fn build_listing(
         SourceError { kind: SourceErrorKind::MalformedReply, problem: *problem }
     })?;
     let listing = SourceListing { revision, ..SourceListing::default() };
-    Ok(FileListingBuilder {
+    let builder = FileListingBuilder {
         file_location: place,
         listing,
         pending: Vec::new(),
         omitted_problems: 0,
-    }
-    .add_entries(document, handlers))
+        known: KnownEntries::new(document.settings.clone()),
+    };
+    let (listing, pending, known) = builder.add_entries(document, (handlers, &last.entries()));
+    last.replace(known);
+    Ok((listing, pending))
 }
 
 fn read_file(path: &Path, place: &str) -> Result<Bytes, SourceError> {
@@ -232,26 +246,50 @@ struct FileListingBuilder {
     /// Tools that need executors of the code host.
     pending: Vec<PendingCodeTool>,
     omitted_problems: usize,
+    /// Tools for the next reading.
+    known: KnownEntries,
+}
+
+/// An entry of the last reading, or one that was parsed now.
+enum EntryReading<'a> {
+    Known(&'a KnownEntry),
+    Parsed(Box<ParsedEntry>),
 }
 
 impl FileListingBuilder {
     fn add_entries(
         mut self,
         document: ToolDocument,
-        handlers: &ImplementationRegistry,
-    ) -> (SourceListing, Vec<PendingCodeTool>) {
+        (handlers, last): (&ImplementationRegistry, &KnownEntries),
+    ) -> (SourceListing, Vec<PendingCodeTool>, KnownEntries) {
         let mut names = HashSet::new();
         let ToolDocument { entries, total_entries: count, settings } = document;
-        let read = |entry: &ToolEntry| ParsedEntry::parse_entry(entry, &settings, handlers);
-        for (entry, definition) in entries.iter().zip(parallel_map::map_parallel(&entries, read)) {
+        let read = |entry: &ToolEntry| {
+            if let Some(known) = last.find_entry(entry, &settings) {
+                return EntryReading::Known(known);
+            }
+            // The next readings reuse the tool: it must not keep the text of this whole file.
+            let own = entry.with_own_text();
+            EntryReading::Parsed(Box::new(ParsedEntry::parse_entry(&own, &settings, handlers)))
+        };
+        for (entry, reading) in entries.iter().zip(parallel_map::map_parallel(&entries, read)) {
+            let definition = match reading {
+                EntryReading::Known(known) => {
+                    self.add_known(entry, known.clone(), &mut names);
+                    continue;
+                }
+                EntryReading::Parsed(definition) => *definition,
+            };
             let place = self.entry_location(entry, &definition.name);
-            for note in definition.warnings {
-                self.add_problem(&place, note);
+            for note in &definition.warnings {
+                self.add_problem(&place, note.clone());
             }
             match definition.result {
                 Err(fault) => self.add_problem(&place, fault),
                 Ok((tool, implementation)) => {
                     if names.insert(tool.name.clone()) {
+                        let tool = Arc::new(tool);
+                        self.remember_entry(entry, (&tool, &implementation), definition.warnings);
                         self.add_offer(place, tool, implementation);
                     } else {
                         self.add_problem(&place, duplicate_name_error(&tool.name));
@@ -262,13 +300,51 @@ impl FileListingBuilder {
         self.finish_listing(count)
     }
 
-    fn add_offer(&mut self, place: String, tool: Tool, implementation: FileToolImplementation) {
+    /// Adds a tool of the last reading.
+    fn add_known(&mut self, entry: &ToolEntry, known: KnownEntry, names: &mut HashSet<ToolName>) {
+        let is_first = names.insert(known.tool.name.clone());
+        if !is_first || !known.warnings.is_empty() {
+            let place = self.entry_location(entry, known.tool.name.as_str());
+            for note in &known.warnings {
+                self.add_problem(&place, note.clone());
+            }
+            if !is_first {
+                return self.add_problem(&place, duplicate_name_error(&known.tool.name));
+            }
+        }
+        let item = CatalogItem::Tool(Arc::clone(&known.tool));
+        self.listing.offers.push(Offer { item, executor: Arc::clone(&known.executor) });
+        self.known.insert_entry(known);
+    }
+
+    fn remember_entry(
+        &mut self,
+        entry: &ToolEntry,
+        (tool, implementation): (&Arc<Tool>, &FileToolImplementation),
+        warnings: Vec<EntryError>,
+    ) {
+        if implementation.is_reusable {
+            self.known.insert_entry(KnownEntry {
+                mapping_key: entry.mapping_key.clone(),
+                tool: Arc::clone(tool),
+                executor: Arc::clone(&implementation.executor),
+                warnings,
+            });
+        }
+    }
+
+    fn add_offer(
+        &mut self,
+        place: String,
+        tool: Arc<Tool>,
+        implementation: FileToolImplementation,
+    ) {
         if let Some(function) = implementation.entry_point {
             let code = CodeTool::from_tool(&tool, function);
             let offer_index = self.listing.offers.len();
             self.pending.push(PendingCodeTool { offer_index, location: place, code });
         }
-        let (item, executor) = (CatalogItem::Tool(Arc::new(tool)), implementation.executor);
+        let (item, executor) = (CatalogItem::Tool(tool), implementation.executor);
         self.listing.offers.push(Offer { item, executor });
     }
 
@@ -289,7 +365,10 @@ impl FileListingBuilder {
         self.listing.problems.push(Problem { location: place.to_owned(), message, help: fix });
     }
 
-    fn finish_listing(mut self, count: usize) -> (SourceListing, Vec<PendingCodeTool>) {
+    fn finish_listing(
+        mut self,
+        count: usize,
+    ) -> (SourceListing, Vec<PendingCodeTool>, KnownEntries) {
         let mut add_final_problem = |message: String, fix: &str| {
             self.listing
                 .problems
@@ -305,7 +384,7 @@ impl FileListingBuilder {
             let message = format!("{count} tools; only the first {MAX_TOOLS} are read");
             add_final_problem(message, "split it into several tool files");
         }
-        (self.listing, self.pending)
+        (self.listing, self.pending, self.known)
     }
 }
 

@@ -15,10 +15,10 @@ const MAX_PATHS: usize = 1_000;
 const MAX_PATH_BYTES: usize = 4_096;
 
 /// Permissions of a file by scope.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FilePermissions(BTreeMap<AccessScope, ScopePermission>);
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScopePermission {
     /// Description of the permission for people.

@@ -16,6 +16,7 @@ pub mod display_text;
 pub mod error_code;
 pub mod executor;
 pub mod fast_map;
+pub mod hash_trie;
 pub mod identifier;
 pub mod interface;
 pub mod ledger;
@@ -43,6 +44,7 @@ pub use executor::{
     CallContext, ExecuteError, ExecutionState, Executor, PendingReason, RecordedCall,
 };
 pub use fast_map::{FastHashState, FastMap};
+pub use hash_trie::HashTrie;
 pub use interface::Interface;
 pub use json::{Json, JsonError, JsonLimits, json_pointer};
 pub use ledger::{

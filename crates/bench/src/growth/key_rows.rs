@@ -99,7 +99,7 @@ fn key_id(text: &str) -> Result<KeyId, String> {
     KeyId::new(text.to_owned()).map_err(|error| error.to_string())
 }
 
-async fn fill_store(store: &RowCountStore, keys: usize) -> Result<(), String> {
+pub(super) async fn fill_store(store: &dyn Store, keys: usize) -> Result<(), String> {
     let model = NewKey::for_owner(key_id("model")?).issue_key([1; 32], NOW);
     let (_, model) = model.map_err(|error| error.to_string())?;
     for at in 0..keys {

@@ -63,7 +63,7 @@ pub(super) async fn measure_record_rows(
     sizes: &[usize],
     folder: &Path,
 ) -> Result<Vec<GrowthRow>, String> {
-    let clock = Arc::new(MachineClock(Instant::now()));
+    let clock = machine_clock();
     let opened =
         FileLedger::open_directory(folder, Arc::new(OsDisk), clock, LedgerOptions::default());
     let (ledger, _) = opened.map_err(|error| error.to_string())?;
@@ -145,7 +145,7 @@ async fn wait_for_filters(folder: &Path) -> Result<(), String> {
     }
 }
 
-async fn record_call(ledger: &FileLedger, number: usize) -> Result<CallId, String> {
+pub(super) async fn record_call(ledger: &FileLedger, number: usize) -> Result<CallId, String> {
     let intent = build_intent(number)?;
     let call = intent.call_id;
     // Waits now and then, so that the disk keeps up.
@@ -201,6 +201,11 @@ fn build_intent(number: usize) -> Result<IntentRecord, String> {
         may_change_state: true,
         has_unknown_effects: false,
     })
+}
+
+/// Returns a clock of this machine.
+pub(super) fn machine_clock() -> Arc<dyn Clock> {
+    Arc::new(MachineClock(Instant::now()))
 }
 
 #[derive(Debug)]

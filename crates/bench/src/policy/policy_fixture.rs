@@ -62,15 +62,30 @@ pub(crate) fn gateway_with_policy(tools: usize, policy: Policy) -> Result<Gatewa
     let shelf = SourceCatalog::new_starting(source, "test", SourceTrust::Full)
         .with_listing(&Org::default(), listing);
     let catalog = Catalog::from_sources(1, vec![Arc::new(shelf)]);
-    Ok(Gateway::new(GatewayComponents {
-        current: Arc::new(CurrentSnapshot::new(catalog, policy)),
+    Ok(gateway_with_snapshot(Arc::new(CurrentSnapshot::new(catalog, policy))))
+}
+
+/// Builds a gateway of a catalog and a policy, with stubs around them.
+pub(crate) fn gateway_with_snapshot(current: Arc<CurrentSnapshot<Policy>>) -> Gateway {
+    Gateway::new(GatewayComponents {
+        current,
         ledger: Arc::new(NoopParts),
         clock: Arc::new(NoopParts),
         credentials: Arc::new(NoopParts),
         mac_key: Secret::new("key"),
         approvals: None,
         options: GatewayOptions::default(),
-    }))
+    })
+}
+
+/// Returns an executor that returns the arguments.
+pub(crate) fn echo_executor() -> Arc<dyn Executor> {
+    Arc::new(NoopParts)
+}
+
+/// Returns a clock that stands still.
+pub(crate) fn fixed_clock() -> Arc<dyn Clock> {
+    Arc::new(NoopParts)
 }
 
 /// Builds a layer with ten deny rules of several kinds.

@@ -51,7 +51,7 @@ fn snapshots(input: &str, tool: &Tool) {
 #[test]
 fn module_api_example() {
     let tool = from_elsewhere(include_str!("golden/web_search.json"), ToolTraits::default());
-    let names = AliasMap::with_native_names([tool.name.as_str()]);
+    let names = AliasMap::with_native_names();
     let name = names.alias_of("research.web_search").unwrap();
     let written = fragment(ProviderFormat::OpenaiChat, &tool, name);
     let pretty = serde_json::to_string_pretty(&written.to_value()).unwrap();

@@ -4,26 +4,28 @@
 //! views take little more memory and CPU cache than one.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use catalog::Catalog;
 use policy::ResidualPolicy;
+use tool::FastMap;
 
 use super::source_view::SourceView;
 
 /// Number of tools per chunk.
-const CHUNK_TOOLS: usize = 256;
+pub(super) const CHUNK_TOOLS: usize = 256;
 /// Number of chunks remembered for sharing: 2 MiB.
 const MAX_CHUNKS: usize = 4_096;
 /// Number of residual lists remembered for sharing.
 const MAX_LISTS: usize = 256;
 
-/// Number of source views remembered for sharing per source.
-const MAX_SOURCE_VIEWS: usize = 16;
+/// Number of source views remembered for sharing: some 4 MiB.
+const MAX_SOURCE_VIEWS: usize = 16_384;
 
 /// A chunk of up to [`CHUNK_TOOLS`] tools: zero for a hidden tool, else an index into the residual
 /// list, counted from one.
-type ResidualChunk = [u16];
+pub(super) type ResidualChunk = [u16];
 
 /// Residuals of all tools of one source view.
 #[derive(Debug)]
@@ -35,8 +37,23 @@ pub(super) struct ResidualTable {
 
 impl ResidualTable {
     pub(super) fn residual_at(&self, index: usize) -> Option<&ResidualPolicy> {
-        let kind = *self.chunks.get(index / CHUNK_TOOLS)?.get(index % CHUNK_TOOLS)?;
+        self.kind_at(*self.chunks.get(index / CHUNK_TOOLS)?.get(index % CHUNK_TOOLS)?)
+    }
+
+    /// Returns the residuals of a chunk of tools, each as an index that [`Self::kind_at`] takes.
+    pub(super) fn chunk_at(&self, chunk: usize) -> Option<&ResidualChunk> {
+        self.chunks.get(chunk).map(AsRef::as_ref)
+    }
+
+    fn kind_at(&self, kind: u16) -> Option<&ResidualPolicy> {
         self.distinct_residuals.get(usize::from(kind).checked_sub(1)?)
+    }
+
+    /// Returns a hash of the addresses of its parts.
+    pub(super) fn parts_hash(&self, hash_state: &impl BuildHasher) -> u64 {
+        let chunks = self.chunks.iter().map(|chunk| Arc::as_ptr(chunk).addr());
+        let list = Arc::as_ptr(&self.distinct_residuals).addr();
+        hash_state.hash_one((list, chunks.collect::<Vec<_>>()))
     }
 
     /// Returns true if both share all parts.
@@ -69,7 +86,27 @@ const RESIDUAL_SEARCH_MAX: usize = 64;
 
 impl ResidualTableBuilder {
     pub(super) fn push_residual(&mut self, residual: Option<ResidualPolicy>) {
-        let Some(residual) = residual else { return self.indices.push(HIDDEN) };
+        let index = residual.map_or(HIDDEN, |residual| self.index_of(residual));
+        self.indices.push(index);
+    }
+
+    /// Pushes a chunk of another table. `known` are the indices that its kinds have here.
+    pub(super) fn push_chunk(
+        &mut self,
+        table: &ResidualTable,
+        chunk: &ResidualChunk,
+        known: &mut FastMap<u16, u16>,
+    ) {
+        for kind in chunk {
+            let index = *known.entry(*kind).or_insert_with(|| {
+                table.kind_at(*kind).map_or(HIDDEN, |residual| self.index_of(residual.clone()))
+            });
+            self.indices.push(index);
+        }
+    }
+
+    /// Returns the index of a residual, counted from one.
+    fn index_of(&mut self, residual: ResidualPolicy) -> u16 {
         let last = self.distinct_residuals.iter().enumerate().rev().take(RESIDUAL_SEARCH_MAX);
         let known = last.into_iter().find(|(_, kind)| **kind == residual).map(|(at, _)| at);
         let at = known.unwrap_or_else(|| {
@@ -77,11 +114,12 @@ impl ResidualTableBuilder {
             self.distinct_residuals.len() - 1
         });
         // If there are more than can be indexed, the tool is hidden.
-        self.indices.push(u16::try_from(at + 1).unwrap_or(HIDDEN));
+        u16::try_from(at + 1).unwrap_or(HIDDEN)
     }
 }
 
-/// Parts shared by the views of one snapshot. A part that is not remembered is only stored twice.
+/// Parts shared by the views of snapshots with one policy. A part that is not remembered is only
+/// stored twice.
 #[derive(Debug, Default)]
 pub(super) struct ResidualInterner {
     interned: Mutex<InternedParts>,
@@ -92,8 +130,9 @@ pub(super) struct ResidualInterner {
 struct InternedParts {
     chunks: HashSet<Arc<ResidualChunk>>,
     lists: HashSet<Arc<[ResidualPolicy]>>,
-    /// Source views by the merged source that they hold.
-    source_views: HashMap<usize, Vec<Arc<SourceView>>>,
+    /// Source views by the address of the merged source that they hold, and the hash of their parts.
+    source_views: HashMap<usize, HashMap<u64, Arc<SourceView>>>,
+    source_view_count: usize,
 }
 
 impl ResidualInterner {
@@ -124,17 +163,28 @@ impl ResidualInterner {
 
     /// Returns the source view, or an equal one of another view.
     pub(super) fn intern_source_view(&self, view: Arc<SourceView>) -> Arc<SourceView> {
+        let hash = view.parts_hash(&self.hasher);
         let mut kept = self.lock_interned();
+        if kept.source_view_count >= MAX_SOURCE_VIEWS {
+            (kept.source_views, kept.source_view_count) = (HashMap::new(), 0);
+        }
         let known = kept.source_views.entry(Arc::as_ptr(view.merged_source()).addr()).or_default();
-        if let Some(same) =
-            known.iter().find(|known| Arc::ptr_eq(known, &view) || known.shares_parts_with(&view))
-        {
+        if let Some(same) = known.get(&hash).filter(|same| same.shares_parts_with(&view)) {
             return Arc::clone(same);
         }
-        if known.len() < MAX_SOURCE_VIEWS {
-            known.push(Arc::clone(&view));
+        if known.insert(hash, Arc::clone(&view)).is_none() {
+            kept.source_view_count += 1;
         }
         view
+    }
+
+    /// Forgets the source views of merged sources that a catalog does not have.
+    pub(super) fn retain_sources(&self, catalog: &Catalog) {
+        let sources = catalog.merged_sources().iter().flatten();
+        let live: HashSet<usize> = sources.map(|source| Arc::as_ptr(source).addr()).collect();
+        let mut kept = self.lock_interned();
+        kept.source_views.retain(|source, _| live.contains(source));
+        kept.source_view_count = kept.source_views.values().map(HashMap::len).sum();
     }
 
     fn lock_interned(&self) -> MutexGuard<'_, InternedParts> {

@@ -11,7 +11,7 @@ use tool::{CallerType, FastMap, WallTime};
 use super::CatalogView;
 use super::residual_table::ResidualInterner;
 use crate::GatewayComponents;
-use crate::background_work::{drop_in_background, run_blocking_if_large};
+use crate::background_work::{block_in_place_if, drop_in_background, run_blocking_if_large};
 
 /// Maximum number of cached views.
 const MAX_VIEWS: usize = 1_024;
@@ -19,9 +19,11 @@ const MAX_VIEWS: usize = 1_024;
 const TOTAL_TOOL_BUDGET: usize = 16 << 20;
 /// Minimum number of cached views, however large they are.
 const MIN_VIEWS: usize = 64;
-/// Number of tools from which building a view takes about a millisecond, so that views are built in
-/// advance.
-const PREBUILD_MIN_TOOLS: usize = 5_000;
+/// Number of tools from which views are built in advance: then a change costs each class what
+/// changed, and no caller waits for it.
+const PREBUILD_MIN_TOOLS: usize = 500;
+/// Number of tools from which a view takes a millisecond to build or to drop.
+const LARGE_CATALOG_TOOLS: usize = 5_000;
 /// Number of bytes that building one tool of a view corresponds to. With a thousand rules, some
 /// tens of tools take a millisecond, and a view is built once.
 const EQUIVALENT_BYTES_PER_TOOL: usize = 1 << 14;
@@ -92,6 +94,8 @@ struct SnapshotViews {
     /// Keys of the views, for random choice.
     keys: Vec<ViewKey>,
     random_state: u64,
+    /// The policy of the snapshot.
+    policy: Option<Policy>,
     interner: Arc<ResidualInterner>,
 }
 
@@ -106,7 +110,22 @@ impl SnapshotViews {
             valid_between: span,
             tool_count: tools,
             capacity: most,
+            policy: Some(now.policy.clone()),
             ..Self::default()
+        }
+    }
+
+    /// Takes over the shared parts of these views, if they are of the same policy and valid.
+    fn share_parts_of(
+        &mut self,
+        before: &Self,
+        now: &CatalogSnapshot<Policy>,
+        at: Option<WallTime>,
+    ) {
+        let policy = before.policy.as_ref();
+        if policy.is_some_and(|policy| policy.is_same_policy(&now.policy)) && before.is_valid_at(at)
+        {
+            self.interner = Arc::clone(&before.interner);
         }
     }
 
@@ -216,7 +235,8 @@ impl ViewCache {
         components.current.set_before_swap(move |next| {
             if let Some(views) = told.upgrade().filter(|_| next.catalog.len() > PREBUILD_MIN_TOOLS)
             {
-                views.prebuild(next, next.policy.is_time_dependent().then(|| clock.wall_now()));
+                let at = next.policy.is_time_dependent().then(|| clock.wall_now());
+                block_in_place_if(true, || views.prebuild(next, at));
             }
         });
         views
@@ -229,14 +249,19 @@ impl ViewCache {
         let lock = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (of, wanted) = {
             let mut cached = lock();
+            fresh.share_parts_of(&cached, next, at);
             (cached.snapshot_version, cached.select_rebuilds(at))
         };
+        fresh.interner.retain_sources(&next.catalog);
         let (wanted, idle) = self.newest_views(wanted, at);
         if !idle.is_empty() {
             lock().stop_rebuilding(of, &idle);
         }
+        // Without a view to start from, views of a small catalog are built when they are requested.
+        let is_large = next.catalog.len() > LARGE_CATALOG_TOOLS;
+        let wanted = wanted.into_iter().filter(|(.., before)| is_large || before.is_some());
         let mut looked = 0;
-        for (idle, key, before) in wanted.into_iter().take(fresh.capacity) {
+        for (idle, key, before) in wanted.take(fresh.capacity) {
             let id = self.ids.fetch_add(1, Ordering::Relaxed);
             let of = (&key.0, key.1, at.unwrap_or(WallTime(0)));
             let view = CatalogView::new(id, next, of, (&fresh.interner, before.as_deref()));
@@ -279,10 +304,20 @@ impl ViewCache {
     }
 
     /// Takes the prebuilt views of this snapshot, or starts without any.
-    fn take_prebuilt(&self, now: &CatalogSnapshot<Policy>, at: Option<WallTime>) -> SnapshotViews {
+    fn take_prebuilt(
+        &self,
+        before: &SnapshotViews,
+        now: &CatalogSnapshot<Policy>,
+        at: Option<WallTime>,
+    ) -> SnapshotViews {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let ready = next.take_if(|next| next.is_for(now.version, at));
-        ready.unwrap_or_else(|| SnapshotViews::for_snapshot(now, at))
+        drop(next);
+        ready.unwrap_or_else(|| {
+            let mut fresh = SnapshotViews::for_snapshot(now, at);
+            fresh.share_parts_of(before, now, at);
+            fresh
+        })
     }
 
     /// Returns the view of a rights class for this snapshot; `build` builds a missing one with an
@@ -320,7 +355,8 @@ impl ViewCache {
             if cached.snapshot_version.is_some_and(|of| of > now.version) {
                 return Err(UnbuiltView::default());
             }
-            let fresh = (!cached.is_for(now.version, at)).then(|| self.take_prebuilt(now, at));
+            let fresh =
+                (!cached.is_for(now.version, at)).then(|| self.take_prebuilt(&cached, now, at));
             let gone = fresh.map(|fresh| std::mem::replace(&mut *cached, fresh));
             let (slot, evicted) = cached.view_slot(key);
             let found = match slot {
@@ -334,7 +370,7 @@ impl ViewCache {
         let before = gone.as_ref().map(|gone| gone.tool_count);
         if before.is_some() || evicted.is_some() {
             let tools = before.unwrap_or_default().max(now.catalog.len());
-            drop_in_background(tools > PREBUILD_MIN_TOOLS, (gone, evicted));
+            drop_in_background(tools > LARGE_CATALOG_TOOLS, (gone, evicted));
         }
         found
     }

@@ -1,105 +1,122 @@
-//! Tools rendered in one format: each on first use, with a limit for the cached bytes.
+//! Tools rendered in one format: each on first use, and remembered within a limit in bytes.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use catalog::{Catalog, CatalogEntry};
 use formats::{AliasMap, ProviderFormat};
-use tool::Json;
+use tool::{Json, Tool};
 
-/// Overhead of a rendered tool beside its text, in bytes.
-const ENTRY_OVERHEAD_BYTES: usize = 256;
+use crate::generation_cache::GenerationCache;
+
+/// Maximum size of all rendered tools in bytes.
+const MAX_RENDERED_BYTES: usize = 24 << 20;
+/// Overhead of a rendered tool beside its text and alias, in bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 512;
+/// Size of one loss of a rendering, in bytes.
+const LOSS_BYTES: usize = 160;
+
+/// What a rendering depends on: format, address of the definition and alias.
+type FragmentKey = (ProviderFormat, usize, Box<str>);
+
+/// A rendered tool with its definition.
+#[derive(Debug, Clone)]
+struct RenderedFragment {
+    /// Its address is not used again while this exists, and its text is not kept alive.
+    tool: Weak<Tool>,
+    rendered: Arc<formats::RenderedTool>,
+}
+
+/// Rendered tools of all formats, whatever catalogs they are in: a tool that does not change is
+/// rendered once.
+#[derive(Debug)]
+pub(super) struct FragmentCache {
+    fragments: Mutex<GenerationCache<FragmentKey, RenderedFragment>>,
+    /// How many tools were rendered.
+    #[cfg(test)]
+    count: std::sync::atomic::AtomicUsize,
+}
+
+impl Default for FragmentCache {
+    fn default() -> Self {
+        Self::with_limit(MAX_RENDERED_BYTES)
+    }
+}
+
+impl FragmentCache {
+    pub(super) fn with_limit(max_bytes: usize) -> Self {
+        Self {
+            fragments: Mutex::new(GenerationCache::with_limit(max_bytes)),
+            #[cfg(test)]
+            count: std::sync::atomic::AtomicUsize::new(0),
+        }
+    }
+
+    fn lock_fragments(&self) -> MutexGuard<'_, GenerationCache<FragmentKey, RenderedFragment>> {
+        self.fragments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get_or_render(
+        &self,
+        format: ProviderFormat,
+        tool: &Arc<Tool>,
+        alias: &str,
+    ) -> Arc<formats::RenderedTool> {
+        let key = (format, Arc::as_ptr(tool).addr(), alias.into());
+        if let Some(found) = self.lock_fragments().get(&key) {
+            return found.rendered;
+        }
+        // Outside the lock: two callers may render one tool at once, with the same result.
+        let rendered = Arc::new(formats::render_tool(format, tool, alias));
+        #[cfg(test)]
+        self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let text = rendered.json.as_ref().map_or(0, |json| json.bytes().len());
+        let fragment =
+            RenderedFragment { tool: Arc::downgrade(tool), rendered: Arc::clone(&rendered) };
+        debug_assert_eq!(fragment.tool.as_ptr().addr(), key.1, "the address is its identity");
+        let losses = rendered.losses.len() * LOSS_BYTES;
+        let bytes = text + losses + alias.len() + ENTRY_OVERHEAD_BYTES;
+        let forgotten = self.lock_fragments().insert(key, fragment, bytes);
+        if !forgotten.is_empty() {
+            gateway::drop_in_background(true, forgotten);
+        }
+        rendered
+    }
+
+    /// Returns how many tools were rendered, and the cached bytes.
+    #[cfg(test)]
+    pub(super) fn cache_counts(&self) -> (usize, usize) {
+        let count = self.count.load(std::sync::atomic::Ordering::Relaxed);
+        (count, self.lock_fragments().counts().1)
+    }
+}
 
 /// The rendered tools of one catalog in one format and name style.
 #[derive(Debug)]
 pub struct RenderedTools {
     /// The name table.
     pub names: Arc<AliasMap>,
-    /// Weak, so that cached tools do not keep an old catalog alive; the caller holds a view of it.
+    /// Weak, so that lists in progress do not keep an old catalog alive; the caller holds a view of
+    /// it.
     catalog: Weak<Catalog>,
     format: ProviderFormat,
-    /// Maximum size of the rendered tools in bytes.
-    max_bytes: usize,
-    entries: Mutex<RenderedEntries>,
-}
-
-#[derive(Debug, Default)]
-struct RenderedEntries {
-    bytes: usize,
-    tools: HashMap<Box<str>, RenderedEntry>,
-    /// How many tools were rendered.
-    #[cfg(test)]
-    count: usize,
-}
-
-/// A tool with its rendering.
-#[derive(Debug, Clone)]
-struct RenderedEntry {
-    entry: Arc<CatalogEntry>,
-    rendered: Arc<formats::RenderedTool>,
-}
-
-impl RenderedEntry {
-    fn cached_size(&self) -> usize {
-        self.rendered.json.as_ref().map_or(0, |json| json.bytes().len()) + ENTRY_OVERHEAD_BYTES
-    }
+    fragments: Arc<FragmentCache>,
 }
 
 impl RenderedTools {
-    /// Creates the cache with a limit in bytes. Renderings of the previous catalog are reused for
-    /// unchanged tools with the same name.
     pub(super) fn new(
         catalog: &Arc<Catalog>,
         (format, names): (ProviderFormat, Arc<AliasMap>),
-        max_bytes: usize,
-        previous: Option<&Self>,
+        fragments: Arc<FragmentCache>,
     ) -> Self {
-        let mut written = RenderedEntries::default();
-        if let Some(previous) = previous {
-            let old = previous.lock_entries();
-            let same = |name: &str, one: &RenderedEntry| {
-                let there =
-                    find_by_name(catalog, name).is_some_and(|entry| Arc::ptr_eq(entry, &one.entry));
-                there && previous.names.alias_of(name) == names.alias_of(name)
-            };
-            let kept = old.tools.iter().filter(|(name, one)| same(name, one));
-            written.tools = kept.map(|(name, one)| (name.clone(), one.clone())).collect();
-            written.bytes = written.tools.values().map(RenderedEntry::cached_size).sum();
-        }
-        let (catalog, written) = (Arc::downgrade(catalog), Mutex::new(written));
-        Self { names, catalog, format, max_bytes, entries: written }
-    }
-
-    fn lock_entries(&self) -> MutexGuard<'_, RenderedEntries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { names, catalog: Arc::downgrade(catalog), format, fragments }
     }
 
     /// Renders one tool, with the losses of the format.
     pub fn render_tool(&self, name: &str) -> Option<Arc<formats::RenderedTool>> {
-        if let Some(one) = self.lock_entries().tools.get(name) {
-            return Some(Arc::clone(&one.rendered));
-        }
         let catalog = self.catalog.upgrade()?;
         let entry = find_by_name(&catalog, name)?;
         let alias = self.names.alias_of(name).unwrap_or(name);
-        // Outside the lock: two callers may render one tool at once, with the same result.
-        let rendered = Arc::new(formats::render_tool(self.format, &entry.tool, alias));
-        let one = RenderedEntry { entry: Arc::clone(entry), rendered: Arc::clone(&rendered) };
-        let mut written = self.lock_entries();
-        if written.bytes + one.cached_size() > self.max_bytes {
-            // Cleared, as lists are.
-            let gone = std::mem::take(&mut written.tools);
-            written.bytes = 0;
-            gateway::drop_in_background(true, gone);
-        }
-        #[cfg(test)]
-        {
-            written.count += 1;
-        }
-        written.bytes += one.cached_size();
-        let before = written.tools.insert(name.into(), one);
-        written.bytes -= before.map_or(0, |before| before.cached_size());
-        Some(rendered)
+        Some(self.fragments.get_or_render(self.format, &entry.tool, alias))
     }
 
     /// The JSON of one tool; `None` if it does not exist or the format cannot represent it.
@@ -107,16 +124,10 @@ impl RenderedTools {
         self.render_tool(name)?.json.clone()
     }
 
-    /// Returns the number of cached tools.
-    pub(super) fn len(&self) -> usize {
-        self.lock_entries().tools.len()
-    }
-
-    /// Returns the number of rendered tools and the cached bytes.
+    /// Returns how many tools were rendered, and the cached bytes.
     #[cfg(test)]
     pub(super) fn cache_counts(&self) -> (usize, usize) {
-        let written = self.lock_entries();
-        (written.count, written.bytes)
+        self.fragments.cache_counts()
     }
 }
 

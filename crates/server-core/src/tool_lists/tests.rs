@@ -13,6 +13,7 @@ use tool::{
     SourceTrust, WallTime,
 };
 
+use super::rendered_list::FragmentCache;
 use super::{NameStyle, RenderedTools, ToolListCache};
 
 fn offer(name: &str, description: &str) -> Offer {
@@ -78,21 +79,55 @@ fn what_is_kept_of_a_format_is_bounded_and_goes_on_into_the_next_catalog() {
     let names = Arc::new(AliasMap::with_safe_aliases(
         catalog.list_tools().map(|it| it.tool_key.name.as_str()),
     ));
-    let of = || (ProviderFormat::OpenaiChat, Arc::clone(&names));
+    let of = |fragments: &Arc<FragmentCache>| {
+        let of = (ProviderFormat::OpenaiChat, Arc::clone(&names));
+        RenderedTools::new(&catalog, of, Arc::clone(fragments))
+    };
     let all = |rendered: &RenderedTools| {
         catalog
             .list_tools()
             .filter(|it| rendered.render_tool(it.tool_key.name.as_str()).is_some())
             .count()
     };
-    let bounded = RenderedTools::new(&catalog, of(), 100_000, None);
+    let bounded = of(&Arc::new(FragmentCache::with_limit(100_000)));
     assert_eq!(all(&bounded), 500);
     let (_, bytes) = bounded.cache_counts();
     assert!((1..=100_000).contains(&bytes), "{bytes}");
     // The control: with room for all, all are kept, also for the next catalog that has them.
-    let whole = RenderedTools::new(&catalog, of(), usize::MAX, None);
+    let fragments = Arc::new(FragmentCache::with_limit(usize::MAX));
+    let whole = of(&fragments);
     assert_eq!(all(&whole), 500);
     assert!(whole.cache_counts().1 > 500_000);
-    let next = RenderedTools::new(&catalog, of(), usize::MAX, Some(&whole));
-    assert_eq!((all(&next), next.cache_counts()), (500, (0, whole.cache_counts().1)));
+    let next = of(&fragments);
+    assert_eq!((all(&next), next.cache_counts()), (500, (500, whole.cache_counts().1)));
+}
+
+/// Lists of a catalog after a change are those of a server that never had another one.
+#[test]
+fn names_of_a_changed_catalog_are_those_of_a_new_one() {
+    let lists = ToolListCache::default();
+    let of = |names: &[&str]| {
+        let offers = names.iter().map(|name| offer(name, "d")).collect();
+        view(Catalog::from_sources(1, vec![shelf(offers)]))
+    };
+    for names in [
+        &["s.a", "s.b"][..],
+        &["s.a", "s_a", "s.b"],
+        &["s_a", "s.b", "s-c"],
+        &["s.a", "s.b", "s_b", "s.d"],
+        &[],
+        &["s.a"],
+    ] {
+        let view = of(names);
+        let fresh = ToolListCache::default();
+        for name in ["s.a", "s_a", "s_b", "s.b", "s_d", "s_x"] {
+            let names_in = |lists: &ToolListCache| {
+                let rendered =
+                    lists.render_view(&view, ProviderFormat::OpenaiChat, NameStyle::Safe);
+                let alias = rendered.names.alias_of(name).map(str::to_owned);
+                (alias, lists.resolve_tool_name(&view, name), rendered.tool_json(name))
+            };
+            assert_eq!(names_in(&lists), names_in(&fresh), "{name} in {names:?}");
+        }
+    }
 }

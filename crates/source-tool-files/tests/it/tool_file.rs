@@ -195,3 +195,51 @@ async fn problems_are_bounded() {
     assert_eq!(listing.problems.len(), source_tool_files::MAX_PROBLEMS + 1);
     assert_eq!(listing.problems.last().unwrap().message, "100 more problems");
 }
+
+/// A file of many tools of which one changes: the others keep their definitions and executors, and
+/// nothing keeps the text of the file.
+#[tokio::test]
+async fn tools_that_did_not_change_are_those_of_the_reading_before() {
+    for extension in ["json", "yaml"] {
+        let folder = TempDir::new().unwrap();
+        let text = |changed: &str, version: u8| {
+            let tool = |name: &str, response: &str| {
+                json!({"name": name, "description": format!("Says {response}."), "type": "mock",
+                    "mock_response": {"said": response},
+                    "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}})
+            };
+            let tools = [tool("one", "same"), tool("two", changed), tool("three", "same")];
+            json!({ "version": version, "tools": tools }).to_string()
+        };
+        let (path, source) = file(&folder, &format!("tools.{extension}"), &text("old", 1));
+        let mut offers = Vec::new();
+        for (changed, version) in [("old", 1), ("new", 1), ("new", 2), ("old", 2)] {
+            fs::write(&path, text(changed, version)).unwrap();
+            let listing = source.list_offers().await.unwrap();
+            assert_eq!(listing.problems, []);
+            assert_eq!(tool_names(&listing), ["one", "two", "three"]);
+            let (tool, executor) = find_offer(&listing, "two");
+            let answer = run_call(&tool, executor.as_ref(), "{}").await.unwrap();
+            assert_eq!(outcome_json(&answer)["said"], changed);
+            offers.push(listing.offers);
+        }
+        let is_same = |reading: usize, at: usize| {
+            let (one, other) = (&offers[reading - 1][at], &offers[reading][at]);
+            let tool = |offer: &tool::Offer| match &offer.item {
+                tool::CatalogItem::Tool(tool) => Arc::as_ptr(tool),
+                _ => panic!("a tool"),
+            };
+            let executors = (Arc::as_ptr(&one.executor), Arc::as_ptr(&other.executor));
+            (tool(one) == tool(other), std::ptr::addr_eq(executors.0, executors.1))
+        };
+        assert_eq!(
+            [0, 1, 2].map(|at| is_same(1, at)),
+            [(true, true), (false, false), (true, true)]
+        );
+        assert_eq!([0, 1, 2].map(|at| is_same(2, at)), [(false, false); 3], "other settings");
+        assert_eq!(
+            [0, 1, 2].map(|at| is_same(3, at)),
+            [(true, true), (false, false), (true, true)]
+        );
+    }
+}

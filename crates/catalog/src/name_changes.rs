@@ -1,0 +1,48 @@
+//! Names in which a catalog differs from one before it.
+
+use std::sync::Arc;
+
+use tool::ToolName;
+
+use crate::Catalog;
+use crate::merged_source::MergedSource;
+
+/// Listed names of tools that went and came between two catalogs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameChanges {
+    /// Names that the later catalog lacks, or has at another position.
+    pub removed: Vec<ToolName>,
+    /// Names that the earlier catalog lacks, or has at another position.
+    pub added: Vec<ToolName>,
+}
+
+impl Catalog {
+    /// Returns the names in which this catalog differs from `before`. Only sources that are not
+    /// shared with it are compared.
+    pub fn name_changes_since(&self, before: &Self) -> NameChanges {
+        let (old, new) = (before.merged_sources(), self.merged_sources());
+        let mut changes = NameChanges::default();
+        for slot in 0..old.len().max(new.len()) {
+            let part = |parts: &[Option<Arc<MergedSource>>]| parts.get(slot).cloned().flatten();
+            let (old, new) = (part(old), part(new));
+            if old.as_ref().map(Arc::as_ptr) != new.as_ref().map(Arc::as_ptr) {
+                changes.compare_sources(old.as_deref(), new.as_deref());
+            }
+        }
+        changes
+    }
+}
+
+impl NameChanges {
+    fn compare_sources(&mut self, old: Option<&MergedSource>, new: Option<&MergedSource>) {
+        let tools = |part: Option<&MergedSource>| part.map_or(0, |part| part.tools_from(0).len());
+        for at in 0..tools(old).max(tools(new)) {
+            let (old, new) = (old.and_then(|it| it.tool_at(at)), new.and_then(|it| it.tool_at(at)));
+            let is_same_entry = old.map(Arc::as_ptr) == new.map(Arc::as_ptr);
+            if !is_same_entry && old.map(|old| &old.name) != new.map(|new| &new.name) {
+                self.removed.extend(old.map(|old| old.name.clone()));
+                self.added.extend(new.map(|new| new.name.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of several modules together.
+
+mod catalog_model;
+mod random_changes;

@@ -114,7 +114,8 @@ impl SearchReport {
             at_least_target(both.recall_5, 70.0, "")
         );
         if let Some(quality) = &sentences {
-            goals += &format!(", model {}", at_least_target(quality.recall_5, 74.0, ""));
+            goals.push_str(", model ");
+            goals.push_str(&at_least_target(quality.recall_5, 74.0, ""));
         }
         let row = SetQuality {
             name: "macro average".to_owned(),

@@ -32,10 +32,9 @@ impl SentenceEncoder {
         let mut files = files.filter_map(|entry| Some(entry.ok()?.path()));
         let weights = files.find(|path| path.extension().is_some_and(|kind| kind == "onnx"));
         let weights = read(&weights.ok_or_else(|| fault(folder, &"it has no `.onnx` file"))?)?;
-        let name: String =
-            digest_of(&weights).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name = digest_of(&weights).first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
         let model = SentenceModel::parse_model(&read(&folder.join("tokenizer.json"))?, weights)?;
-        let file = kept.join(format!("sentence-vectors-{name}.bin"));
+        let file = kept.join(format!("sentence-vectors-{name:016x}.bin"));
         let row = size_of::<TextDigest>() + 4 + model.dimensions();
         let bytes = fs::read(&file).unwrap_or_default();
         let rows = bytes.chunks_exact(row).filter_map(|row| {

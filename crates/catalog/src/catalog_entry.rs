@@ -30,6 +30,8 @@ pub struct CatalogEntry {
     pub definition_digest: Digest,
     /// True if the definition contains invisible characters. `tool` holds the escaped form.
     pub has_invisible_chars: bool,
+    /// True if a toolset offers it with another title or description.
+    pub has_overrides: bool,
     /// Durability of its records, if the operator sets it; otherwise its effects decide.
     pub durability: Option<Durability>,
     schema: InputSchema,
@@ -59,6 +61,7 @@ impl CatalogEntry {
             executor,
             definition_digest: definition,
             has_invisible_chars: hidden,
+            has_overrides: false,
             durability: None,
             schema,
         })
@@ -85,6 +88,7 @@ impl CatalogEntry {
             executor: Arc::clone(&self.executor),
             definition_digest: self.definition_digest,
             has_invisible_chars: self.has_invisible_chars,
+            has_overrides: self.has_overrides,
             durability: self.durability,
             schema: self.schema.clone_uncompiled(),
         }
@@ -99,6 +103,22 @@ impl CatalogEntry {
     /// received form of a definition with invisible characters is not stored.
     pub(crate) fn is_of_definition(&self, tool: &Arc<Tool>) -> bool {
         !self.has_invisible_chars && (Arc::ptr_eq(&self.tool, tool) || *self.tool == **tool)
+    }
+
+    /// Returns the same tool with another title or description, in its definition too.
+    pub(crate) fn with_overrides(self, title: Option<&str>, description: Option<&str>) -> Self {
+        if title.is_none() && description.is_none() {
+            return self;
+        }
+        let mut tool = Tool::clone(&self.tool);
+        if let Some(title) = title {
+            tool.title = Some(title.to_owned());
+        }
+        if let Some(description) = description {
+            description.clone_into(&mut tool.description);
+        }
+        tool.raw_definition = override_texts(tool.raw_definition, title, description);
+        Self { tool: Arc::new(tool), has_overrides: true, ..self }
     }
 
     /// Returns true if the definition and the executor are the same.
@@ -161,6 +181,19 @@ impl CatalogEntry {
         }
         any.then(|| CallArguments::from_json(left).ok()).flatten()
     }
+}
+
+/// Returns a definition with another title or description.
+pub(crate) fn override_texts(
+    definition: Json,
+    title: Option<&str>,
+    description: Option<&str>,
+) -> Json {
+    let texts = [("title", title), ("description", description)];
+    texts.into_iter().fold(definition, |definition, (member, text)| match text {
+        Some(text) => definition.with_member(member, &Json::encode(text)),
+        None => definition,
+    })
 }
 
 /// Returns the definition with invisible characters escaped; `None` if it has none.

@@ -1,9 +1,12 @@
 //! Companion items of a source: instructions, prompts, resources, templates and skills, each pinned
 //! like a tool under a name of its own.
 
+use std::borrow::Cow;
+
 use sha2::{Digest as _, Sha256};
 use tool::{CatalogItem, Digest, Json, Prompt, Resource, Skill, ToolName};
 
+use crate::companion_lookup::own_prompt_name;
 use crate::definition_digest::definition_digest;
 
 /// A companion item as received.
@@ -73,6 +76,20 @@ impl CompanionItem {
             CatalogItem::Resource(resource) => Self::from_resource(resource),
             CatalogItem::Skill(skill) => Self::from_skill(skill),
             CatalogItem::Tool(_) | CatalogItem::Method(_) => None,
+        }
+    }
+
+    /// Returns its kind, and its name or URI at the source; `None` for instructions.
+    pub fn kind_and_name(&self) -> Option<(&'static str, Cow<'_, str>)> {
+        match &self.content {
+            CompanionContent::Prompt(prompt) => {
+                Some(("prompt", Cow::Owned(own_prompt_name(&prompt.raw_definition).into())))
+            }
+            CompanionContent::Resource(resource) => {
+                Some(("resource", Cow::Borrowed(&resource.uri)))
+            }
+            CompanionContent::Skill(skill) => Some(("skill", Cow::Borrowed(&skill.uri))),
+            CompanionContent::Instructions => None,
         }
     }
 

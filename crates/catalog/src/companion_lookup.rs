@@ -77,6 +77,7 @@ impl CompanionLookup {
         let mut lookup = Self::default();
         let mut digest = DefaultHasher::new();
         for (index, prompt) in source_catalog.prompts.iter().enumerate() {
+            prompt.name.hash(&mut digest);
             prompt.raw_definition.hash(&mut digest);
             let own = own_prompt_name(&prompt.raw_definition);
             lookup.prompts.entry(own).or_insert(Some(index));
@@ -159,9 +160,18 @@ fn pinned_item<'a, T>(items: &'a [T], found: Option<&ItemIndex>) -> Option<Pinne
 }
 
 impl SourceCatalog {
-    /// Finds a prompt by its name at the source.
+    /// Finds a prompt by its name at the source. In the selection of a toolset, one that is not
+    /// selected counts as blocked.
     pub fn find_prompt(&self, own_name: &str) -> Option<PinnedItem<'_, Prompt>> {
-        pinned_item(&self.prompts, self.companion_lookup().prompts.get(own_name))
+        let found = pinned_item(&self.prompts, self.companion_lookup().prompts.get(own_name));
+        found.or(self.is_selection.then_some(PinnedItem::Blocked))
+    }
+
+    /// Finds the own name of a prompt that a toolset offers under this name.
+    pub fn renamed_prompt(&self, name: &str) -> Option<Box<str>> {
+        let prompts = self.prompts.iter().filter(|_| self.is_selection);
+        let mut named = prompts.filter(|prompt| prompt.name.as_str() == name);
+        named.next().map(|prompt| own_prompt_name(&prompt.raw_definition))
     }
 
     /// Finds a resource by its URI at the source; templates are not expanded.
@@ -172,6 +182,16 @@ impl SourceCatalog {
     /// Finds a template of resources by its text.
     pub fn find_template(&self, uri_template: &str) -> Option<PinnedItem<'_, Resource>> {
         pinned_item(&self.resources, self.companion_lookup().templates.get(uri_template))
+    }
+
+    /// Returns true if a completion must not name this template or resource: its pin blocks it, or it
+    /// is not in the selection of a toolset.
+    pub fn is_template_blocked(&self, uri: &str) -> bool {
+        match (self.find_template(uri), self.find_resource(uri)) {
+            (Some(PinnedItem::Blocked), _) | (None, Some(PinnedItem::Blocked)) => true,
+            (None, None) => self.is_selection,
+            (Some(PinnedItem::Listed(_)), _) | (None, Some(PinnedItem::Listed(_))) => false,
+        }
     }
 
     /// Finds a skill by the URI of its `SKILL.md`.
@@ -206,7 +226,8 @@ impl SourceCatalog {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         let is_of_skill = |item: &std::sync::Arc<crate::CompanionItem>| matches!(&item.content, CompanionContent::Skill(skill) if is_inside(skill));
-        self.companion_items.iter().any(is_of_skill) && !self.has_skill_directory(uri)
+        (self.is_selection || self.companion_items.iter().any(is_of_skill))
+            && !self.has_skill_directory(uri)
     }
 
     /// Returns true if a file of this URI would belong to a skill whose entry does not list it, or
@@ -238,6 +259,10 @@ impl SourceCatalog {
     /// templates and spellings of URIs in a wider sense than this crate, so the beginning of a blocked
     /// template is enough, and a disguised URI is refused as long as anything is blocked.
     fn is_unlisted_uri_blocked(&self, uri: &str) -> bool {
+        if self.is_selection {
+            return is_disguised_uri(uri)
+                || !(self.matches_usable_template(uri) || self.is_generated_file(uri));
+        }
         let lookup = self.companion_lookup();
         if !lookup.has_blocked {
             return false;
@@ -245,6 +270,14 @@ impl SourceCatalog {
         let has_blocked_prefix =
             || lookup.blocked_prefixes.iter().any(|prefix| uri.starts_with(&**prefix));
         is_disguised_uri(uri) || has_blocked_prefix() && !self.matches_usable_template(uri)
+    }
+
+    /// Returns true if a usable skill generates its files, and the URI is below its directory.
+    fn is_generated_file(&self, uri: &str) -> bool {
+        let mut skills = self.skills.iter().filter(|skill| skill.files.is_none());
+        skills.any(|skill| {
+            uri.strip_prefix(skill.directory()).is_some_and(|rest| rest.starts_with('/'))
+        })
     }
 
     /// Returns true if a usable template with a literal scheme matches the URI.

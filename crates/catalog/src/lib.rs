@@ -19,6 +19,7 @@ mod name_claims;
 pub mod pin;
 pub mod source_catalog;
 pub mod tool_registry;
+mod toolset;
 mod uri_template;
 
 pub use catalog_entry::CatalogEntry;
@@ -32,3 +33,4 @@ pub use name_changes::NameChanges;
 pub use pin::{Pin, PinState};
 pub use source_catalog::{BlockedTool, SourceCatalog, SourceDefinition, SourceState};
 pub use tool_registry::{ConflictPolicy, ToolRegistry};
+pub use toolset::{SelectedItem, SourceSelection, Toolset};

@@ -1,6 +1,8 @@
 //! The catalog: all source catalogs merged in the operator's order.
 
-use std::collections::HashSet;
+mod catalog_toolsets;
+
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use crate::name_claims::{
     ClaimChanges, ClaimedNames, NameClaim, confusable_class, resolve_claims, resolve_single_claim,
 };
 use crate::source_catalog::SourceCatalog;
+use crate::toolset::Toolset;
 use tool::confusable_text::{confusable_skeleton, confusable_skeletons};
 use tool::source::ToolAlias;
 
@@ -34,6 +37,10 @@ pub struct Catalog {
     alias_positions: FastMap<String, ToolPosition>,
     /// Slots of the sources that list a resource, template or file of a skill, by the hash of its URI.
     uri_slots: HashTrie<u32>,
+    /// Named selections of its items.
+    toolsets: Arc<BTreeMap<SourceName, Arc<Toolset>>>,
+    /// True if it is the selection of a toolset, or nothing: not the whole catalog of its version.
+    is_selection: bool,
     hash_state: FastHashState,
 }
 
@@ -80,7 +87,12 @@ impl Catalog {
         if let Some(slots) = self.assign_slots(&source_catalogs) {
             return self.with_slots(version, slots);
         }
-        let none = Self { hash_state: self.hash_state.clone(), ..Self::default() };
+        let none = Self {
+            hash_state: self.hash_state.clone(),
+            toolsets: Arc::clone(&self.toolsets),
+            is_selection: self.is_selection,
+            ..Self::default()
+        };
         none.with_slots(version, source_catalogs.into_iter().map(Some).collect())
     }
 
@@ -111,6 +123,8 @@ impl Catalog {
             sources_by_slot: parts,
             slots: slot_of,
             hash_state: hashing,
+            toolsets: Arc::clone(&self.toolsets),
+            is_selection: self.is_selection,
             ..Self::default()
         };
         next.sources_by_slot.resize(slots.len(), None);
@@ -272,9 +286,10 @@ impl Catalog {
         };
         let found =
             self.find_by_name(own_name).filter(|(at, entry)| at.slot_index() == slot && is(entry));
-        found.or_else(|| {
+        let found = found.or_else(|| {
             self.find_by_name(&format!("{source}.{own_name}")).filter(|(_, entry)| is(entry))
-        })
+        });
+        found.or_else(|| self.find_renamed(slot, own_name))
     }
 
     /// Finds a tool by its key.
@@ -325,7 +340,8 @@ impl Catalog {
         self.slots.get(source).copied()
     }
 
-    fn find_merged_source(&self, source: &str) -> Option<&Arc<MergedSource>> {
+    /// Returns the merged source of this name.
+    pub fn find_merged_source(&self, source: &str) -> Option<&Arc<MergedSource>> {
         self.merged_source_at(self.slot_of(source)?)
     }
 

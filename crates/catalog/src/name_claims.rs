@@ -62,7 +62,7 @@ impl NameClaim {
             }
             ClaimKind::Title => None,
         };
-        entry.map(|entry| entry.tool_key.name.as_str())
+        entry.map(|entry| entry.name.as_str())
     }
 
     /// Returns the order of resolution: sources in the operator's order, titles after all names.
@@ -137,7 +137,7 @@ impl ClaimChanges {
 
 /// Returns the class of the name of an entry.
 fn name_class(hash_state: &FastHashState, entry: &CatalogEntry) -> u64 {
-    confusable_class(hash_state, &confusable_skeleton(entry.tool_key.name.as_str()))
+    confusable_class(hash_state, &confusable_skeleton(entry.name.as_str()))
 }
 
 /// Returns the claims of the tool at this slot and index.
@@ -184,7 +184,7 @@ pub(crate) fn resolve_claims<'a>(
                 taken.try_claim(entry).err().map(|other| name_conflict(entry, other, None))
             }
             ClaimKind::Tool => {
-                let name = entry.tool_key.name.as_str();
+                let name = entry.name.as_str();
                 if let Some(first) = first.get_mut(name).filter(|first| first.is_same_tool(entry)) {
                     first.other_executors.push(Arc::clone(&entry.executor));
                     None
@@ -263,7 +263,7 @@ impl<'a> ClaimedNames<'a> {
     /// Claims a tool's name unless another source has one that looks like it. Blocked tools keep
     /// their names reserved too.
     fn try_claim(&mut self, entry: &'a Arc<CatalogEntry>) -> Result<(), &'a CatalogEntry> {
-        let name = entry.tool_key.name.as_str();
+        let name = entry.name.as_str();
         let other = confusable_skeletons(name).find_map(|look| {
             self.0.get(&look).filter(|first| first.tool_key.source != entry.tool_key.source)
         });

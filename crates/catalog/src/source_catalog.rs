@@ -116,6 +116,8 @@ pub struct SourceCatalog {
     pub aliases: Vec<ToolAlias>,
     /// True if the operator trusts the MCP annotations of its tools.
     pub trusted_annotations: bool,
+    /// True if it has the items of a toolset alone: what it does not list does not exist.
+    pub(crate) is_selection: bool,
 }
 
 /// Returns the extensions that a server declares in its answer to `initialize`.
@@ -149,6 +151,7 @@ impl SourceCatalog {
             stale_since: None,
             aliases: Vec::new(),
             trusted_annotations: false,
+            is_selection: false,
         }
     }
 

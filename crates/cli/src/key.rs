@@ -17,7 +17,7 @@ use cli_core::printer::{Printer, format_table};
 /// any key can create narrower keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    Create(create::KeyCreateArgs),
+    Create(Box<create::KeyCreateArgs>),
     List(list::KeyListArgs),
     Revoke(revoke::KeyRevokeArgs),
     Recover(recover::KeyRecoverArgs),

@@ -31,6 +31,7 @@ mod status;
 mod stop;
 pub mod store;
 mod tool;
+mod toolset;
 mod top;
 mod ui;
 mod upgrade;
@@ -93,6 +94,8 @@ enum RootCommand {
     Tool(tool::ToolCommand),
     #[command(subcommand)]
     Source(source::SourceCommand),
+    #[command(subcommand)]
+    Toolset(toolset::ToolsetCommand),
     #[command(subcommand)]
     Pin(pin::PinCommand),
     #[command(subcommand)]
@@ -195,6 +198,7 @@ fn run_command(
             RootCommand::Top(command) => command.run(&context, ui).await,
             RootCommand::Tool(command) => command.run(&context, ui).await,
             RootCommand::Source(command) => command.run(&context, ui).await,
+            RootCommand::Toolset(command) => command.run(&context, ui).await,
             RootCommand::Pin(command) => command.run(&context, ui).await,
             RootCommand::Module(command) => command.run(&context, ui).await,
             RootCommand::Plugin(command) => command.run(&context, ui).await,

@@ -8,6 +8,8 @@ mod show;
 use clap::Subcommand;
 use serde_json::Value;
 
+pub(crate) use diff::format_change;
+
 use cli_core::command_context::CommandContext;
 use cli_core::command_error::{CommandError, ExitStatus};
 use cli_core::json_fields;

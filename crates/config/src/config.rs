@@ -11,7 +11,7 @@ use super::config_file::ConfigFile;
 use super::file_context::FileContext;
 use super::sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, LimitsConfig, NodesConfig, PluginsConfig,
-    ServerConfig, SourceConfig, invalid_host_error, parse_host,
+    ServerConfig, SourceConfig, ToolsetConfig, invalid_host_error, parse_host,
 };
 use super::yaml_tree::shorten_text;
 use super::{ConfigError, ConfigErrors, ConfigPosition, LoadOptions};
@@ -53,6 +53,8 @@ pub struct Config {
     pub policy: policy::Policy,
     /// Whether the file has a policy section, which may be empty.
     pub has_policy_section: bool,
+    /// The toolsets. None has the name of a source.
+    pub toolsets: Vec<ToolsetConfig>,
     /// The Redis that stores the manifests of HTTP modules. The URL may contain a password.
     pub redis_url: Option<Secret>,
     /// Tools on other machines.
@@ -76,7 +78,7 @@ impl Config {
 }
 
 impl FileContext<'_> {
-    /// Resolves every section but the sources. The result is only usable if no error is reported.
+    /// Resolves every section but the sources and the toolsets. The result is only usable if no error is reported.
     pub(crate) fn resolve_config(&self, mut file: ConfigFile, options: &LoadOptions) -> Config {
         file.server.allowed_hosts.extend(self.parse_host_flags(&options.allowed_hosts));
         Config {
@@ -88,6 +90,7 @@ impl FileContext<'_> {
             builtins: file.builtins,
             has_policy_section: file.policy.is_some(),
             policy: self.compile_policy(file.policy.unwrap_or_default()),
+            toolsets: Vec::new(),
             nodes: file.nodes,
             plugins: file.plugins,
             access_tokens: file.access_tokens,

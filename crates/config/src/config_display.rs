@@ -38,6 +38,7 @@ pub fn render_config(config: &Config) -> Value {
         "redis": config.redis_url.to_redacted_json(),
         "default_guest_modules": config.default_guest_modules,
         "policy": config.has_policy_section.then_some(config.policy.document()),
+        "toolsets": config.toolsets.to_redacted_json(),
         "sources": config.sources.to_redacted_json(),
     }))
 }

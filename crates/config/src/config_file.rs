@@ -13,8 +13,8 @@ use super::config_value::{ConfigValue, ValueParser as _};
 use super::section::{section, subsection};
 use super::sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, LimitsConfig, NodesConfig, PluginsConfig,
-    PolicyKeys, RecordsConfig, ServerConfig, SourceConfig, SourceListParser, check_issuers,
-    name_list,
+    PolicyKeys, RecordsConfig, ServerConfig, SourceConfig, SourceListParser, ToolsetConfig,
+    check_issuers, name_list, toolsets,
 };
 use super::value_parsers::{integer, override_schema, path, text};
 
@@ -45,6 +45,9 @@ section! {
         pub(crate) redis_url as "redis": Option<Secret> = text().and_then(redis_url);
         /// The policy: which keys may make which calls. Each rule only restricts.
         pub(crate) policy: Option<PolicyKeys> = subsection::<PolicyKeys>();
+        /// Toolsets by name: chosen items of several sources, each at an MCP endpoint `/mcp/NAME`. No toolset has the
+        /// name of a source.
+        _toolsets as "toolsets": Vec<ToolsetConfig> = toolsets();
         /// Settings of the built-in tools.
         pub(crate) builtins: BuiltinsConfig = subsection::<BuiltinsConfig>();
         /// The record of all calls.

@@ -46,7 +46,7 @@ pub use sections::{
     AccessTokensConfig, ApprovalsConfig, BuiltinsConfig, CallerSecretsConfig, FileRootConfig,
     IssuerConfig, IssuerSignInConfig, LimitsConfig, McpCommandConfig, McpToolsConfig, NodesConfig,
     OAuthClientAuth, OAuthConfig, PluginsConfig, SearchEngineConfig, ServerConfig, SourceConfig,
-    SourceKind, ToolListingConfig, WebhookConfig,
+    SourceKind, ToolListingConfig, ToolsetConfig, WebhookConfig,
 };
 pub use unit_parser::parse_call_timeout;
 
@@ -233,10 +233,11 @@ fn load_text(fingerprint: &FileFingerprint, text: &str, options: &LoadOptions) -
     let context = FileContext::new(&errors, base_dir.unwrap_or(file), environment);
     node.mark_secrets(false);
     let source_list = node.take_value("sources");
+    let toolset_map = node.take_value("toolsets");
     VariableExpander::for_config_file(environment).expand_tree(&mut node, &errors);
     context.report_empty_policy_keys(&node);
     let config = parse_sections(&context, node, options);
-    // An error so far makes the configuration unusable; one from here on drops its source.
+    // An error so far makes the configuration unusable; one from here on drops its source or toolset.
     let is_list = source_list
         .as_ref()
         .is_none_or(|node| matches!(node.kind, NodeKind::List(_) | NodeKind::Null));
@@ -247,13 +248,16 @@ fn load_text(fingerprint: &FileFingerprint, text: &str, options: &LoadOptions) -
     let services = context.module_services();
     let services: Vec<_> = services.into_iter().filter(|service| !is_known(service)).collect();
     sources.extend(services);
+    let toolsets = toolset_map.and_then(|node| parse_toolsets(node, &context)).unwrap_or_default();
+    sections::report_taken_names(&toolsets, &sources, &errors);
     let notes = ConfigErrors(errors.take_notes());
-    let config = config.filter(|_| is_usable).map(|config| Config { sources, notes, ..config });
+    let config =
+        config.filter(|_| is_usable).map(|config| Config { sources, notes, toolsets, ..config });
     files.extend(context.included.take());
     LoadReport { config, errors: ConfigErrors(errors.into_errors()), files }
 }
 
-/// Parses every section but the sources.
+/// Parses every section but the sources and the toolsets.
 fn parse_sections(
     context: &FileContext<'_>,
     mut node: YamlNode,
@@ -275,6 +279,12 @@ fn parse_sources(mut node: YamlNode, context: &FileContext<'_>) -> Option<Vec<So
     let expander = VariableExpander::for_config_file(context.environment);
     expander.expand_tree(&mut node, context.errors);
     ConfigValue { file: context, node: &node }.parse_with(&SourceListParser)
+}
+
+fn parse_toolsets(mut node: YamlNode, context: &FileContext<'_>) -> Option<Vec<ToolsetConfig>> {
+    let expander = VariableExpander::for_config_file(context.environment);
+    expander.expand_tree(&mut node, context.errors);
+    ConfigValue { file: context, node: &node }.parse_with(&sections::toolsets())
 }
 
 #[cfg(test)]

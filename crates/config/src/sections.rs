@@ -18,6 +18,7 @@ mod source;
 mod tool_listing;
 mod tool_packages;
 mod tool_selection;
+mod toolsets;
 mod upstream_auth;
 
 pub(crate) use self::access_tokens::check_issuers;
@@ -38,4 +39,6 @@ pub(crate) use self::source::{INVALID_TOKEN, SourceListParser, SourceSettings, i
 pub use self::source::{McpToolsConfig, SourceConfig, SourceKind};
 pub use self::tool_listing::ToolListingConfig;
 pub(crate) use self::tool_selection::{name_list, parse_name_list};
+pub use self::toolsets::ToolsetConfig;
+pub(crate) use self::toolsets::{report_taken_names, toolsets};
 pub use self::upstream_auth::{CallerSecretsConfig, OAuthClientAuth, OAuthConfig};

@@ -2,13 +2,14 @@
 
 mod residual_table;
 mod source_view;
+mod toolset_selection;
 mod view_cache;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use catalog::{Catalog, CatalogEntry, CatalogSnapshot, SourceCatalog, ToolPosition};
+use catalog::{Catalog, CatalogEntry, CatalogSnapshot, SourceCatalog, ToolPosition, Toolset};
 use identity::{Principal, RightsClass};
 use policy::{Policy, ResidualPolicy, ToolAdmission, ToolFacts};
 use tool::{CallerType, DeferMode, Digest, JsonLimits, SourceName, ToolKey, WallTime};
@@ -25,6 +26,8 @@ pub struct CatalogView {
     /// Id of this view within the process, for caches of derived data.
     pub id: u64,
     catalog: Arc<Catalog>,
+    /// Toolset that the caller is bound to, if it may use it.
+    toolset: Option<Arc<Toolset>>,
     policy: Policy,
     /// Source views by catalog slot.
     source_views: Box<[Option<Arc<SourceView>>]>,
@@ -45,7 +48,8 @@ impl CatalogView {
         (rights, by, at): (&RightsClass, CallerType, WallTime),
         (shared, before): (&ResidualInterner, Option<&Self>),
     ) -> Self {
-        let (catalog, policy) = (Arc::clone(&now.catalog), now.policy.clone());
+        let (catalog, toolset) = toolset_selection::visible_catalog(now, rights);
+        let policy = now.policy.clone();
         let before = before.filter(|before| before.policy.is_same_policy(&policy));
         let lens = policy.for_class(rights, by, at);
         let admit = |entry: &Arc<CatalogEntry>| match lens
@@ -58,11 +62,12 @@ impl CatalogView {
         let slots = catalog.merged_sources().iter().enumerate();
         let parts = slots.map(|(slot, part)| {
             let part = part.as_ref()?;
+            let whole = now.catalog.find_merged_source(part.source_catalog().source.as_str())?;
             let seen = before.and_then(|before| before.source_view_at(slot));
-            if let Some(same) = seen.filter(|seen| Arc::ptr_eq(seen.merged_source(), part)) {
+            if let Some(same) = seen.filter(|seen| seen.is_of(part, whole)) {
                 return Some(Arc::clone(same));
             }
-            let view = SourceView::new(part, admit, (shared, seen.map(Arc::as_ref)));
+            let view = SourceView::new((part, whole), admit, (shared, seen.map(Arc::as_ref)));
             looked += view.evaluated_tools();
             Some(view)
         });
@@ -77,6 +82,7 @@ impl CatalogView {
         Self {
             id,
             catalog,
+            toolset,
             policy,
             source_views: parts,
             max_argument_bytes: arguments,
@@ -250,7 +256,12 @@ impl CatalogView {
         hash.finish()
     }
 
-    /// Returns the catalog of which it is a part.
+    /// Returns the toolset that narrows it; `None` if there is none, or the caller may not use it.
+    pub fn toolset(&self) -> Option<&Arc<Toolset>> {
+        self.toolset.as_ref()
+    }
+
+    /// Returns the catalog of which it is a part: for a caller with a toolset, its selection.
     pub fn full_catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
@@ -270,9 +281,18 @@ impl Gateway {
     /// Returns the view of this principal in the active snapshot. A call keeps the view that it
     /// started with.
     pub fn view_for(&self, principal: &Principal, caller_type: CallerType) -> Arc<CatalogView> {
+        self.view_for_class(principal.rights_class(), caller_type)
+    }
+
+    /// Returns the view of a rights class in the active snapshot.
+    pub fn view_for_class(
+        &self,
+        rights: &RightsClass,
+        caller_type: CallerType,
+    ) -> Arc<CatalogView> {
         let now = self.components.current.load_snapshot();
         let at = now.policy.is_time_dependent().then(|| self.components.clock.wall_now());
-        let key = (principal.rights_class().clone(), caller_type);
+        let key = (rights.clone(), caller_type);
         self.views.get_or_build(&now, at, &key, |id, shared| {
             CatalogView::new(
                 id,

@@ -230,6 +230,7 @@ impl Gateway {
             arguments_bytes: args.len(),
             may_change_state: effects.may_change_state(),
             has_unknown_effects: effects.is_unknown(),
+            toolset: view.toolset().map(|toolset| toolset.name.to_string()),
         };
         if *reason == DecisionReason::Caution.as_str() {
             tracing::warn!(tool = %call.tool_key.name, call = %call.id, "caution");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use tool::identifier::{validate_line, validate_name};
-use tool::{Digest, Org, PermissionLevel, Problem, Secret, WallTime};
+use tool::{Digest, Org, PermissionLevel, Problem, Secret, SourceName, WallTime};
 
 use crate::{Directory, KeyDelegation, KeyIssueError, Persona, Principal, Right};
 
@@ -74,6 +74,9 @@ pub struct KeyRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "revoked")]
     pub revoked_at: Option<WallTime>,
+    /// Toolset to which the key is bound: nothing else exists for it, and it has no rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
 }
 
 fn default_true() -> bool {
@@ -167,6 +170,8 @@ pub struct NewKey {
     pub label: String,
     /// Time at which the key expires.
     pub expires_at: Option<WallTime>,
+    /// Toolset to which the key is bound.
+    pub toolset: Option<String>,
 }
 
 impl NewKey {
@@ -186,6 +191,7 @@ impl NewKey {
             creator: None,
             label: String::new(),
             expires_at: None,
+            toolset: None,
         }
     }
 
@@ -290,6 +296,7 @@ impl NewKey {
             created_at: now,
             expires_at: self.expires_at,
             revoked_at: None,
+            toolset: self.toolset,
         };
         Ok((Secret::new(text), record))
     }
@@ -311,6 +318,14 @@ impl NewKey {
             self.rights.iter().find(|right| self.is_agent && !right.is_allowed_for_agents())
         {
             return Err(KeyIssueError::AgentRight(*right));
+        }
+        if let Some(toolset) = &self.toolset {
+            if SourceName::new(toolset).is_err() {
+                return Err(KeyIssueError::InvalidToolset(toolset.chars().take(64).collect()));
+            }
+            if !self.rights.is_empty() {
+                return Err(KeyIssueError::ToolsetRights);
+            }
         }
         if self.expires_at.is_some_and(|expires| expires <= now) {
             return Err(KeyIssueError::AlreadyExpired);

@@ -208,6 +208,15 @@ pub enum KeyIssueError {
     /// The key would outlive its parent key.
     #[error("your own key expires before the new one would; use a shorter lifetime")]
     OutlivesParent,
+    /// The name of a toolset is invalid.
+    #[error("invalid toolset `{}`; use the name of a toolset", .0.escape_debug())]
+    InvalidToolset(String),
+    /// A key that is bound to a toolset has no rights.
+    #[error("a key that is bound to a toolset has no rights; omit the rights or the toolset")]
+    ToolsetRights,
+    /// The creator is bound to another toolset.
+    #[error("your own key is bound to the toolset `{0}`, so the key cannot have another one")]
+    OtherToolset(String),
     /// The requested expiry time is in the past.
     #[error("the expiry time is in the past")]
     AlreadyExpired,
@@ -223,6 +232,8 @@ impl KeyIssueError {
                 | Self::TooMany { .. }
                 | Self::AgentRight(_)
                 | Self::InvalidPattern(_)
+                | Self::InvalidToolset(_)
+                | Self::ToolsetRights
                 | Self::AlreadyExpired
         )
     }

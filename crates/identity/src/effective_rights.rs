@@ -64,7 +64,9 @@ fn own_rights(record: &KeyRecord, directory: &Directory) -> EffectiveRights {
     let given = if created { directory.role_rights(&record.roles) } else { BTreeSet::new() };
     let barred_by_role = directory.has_unusable_role(&record.roles);
     let level = if barred_by_role { PermissionLevel::Guest } else { record.level };
-    let rights = record.rights.union(&given).copied().filter(|_| !barred_by_role);
+    let has_rights = !barred_by_role && record.toolset.is_none();
+    let rights = record.rights.union(&given).copied().filter(|_| has_rights);
+    let toolsets = record.toolset.iter().cloned().collect();
     let ended = if record.revoked_at.is_some() {
         Some(CredentialErrorKind::Revoked)
     } else {
@@ -79,7 +81,7 @@ fn own_rights(record: &KeyRecord, directory: &Directory) -> EffectiveRights {
         is_agent: record.is_agent,
         rights: rights.collect(),
         delegations: record.delegations.clone(),
-        restrictions: RequestRestrictions::default(),
+        restrictions: RequestRestrictions { toolsets, ..RequestRestrictions::default() },
         actor: None,
         org_tools: directory.org_tools(&record.org).cloned(),
     };
@@ -115,6 +117,7 @@ fn intersect_rights(own: EffectiveRights, above: EffectiveRights) -> EffectiveRi
     facts.restrict_persona(above.attributes.persona);
     // Further roles never grant more: policy requires all of them to allow.
     facts.roles.extend(above.attributes.roles);
+    facts.restrictions = facts.restrictions.union(&above.attributes.restrictions);
     facts.actor = above.attributes.actor;
     let until = own.expires_at.into_iter().chain(above.expires_at).min();
     let ended = own

@@ -160,9 +160,10 @@ impl Principal {
         !self.0.rights.delegations().is_empty() || !self.0.caller.actors.is_empty()
     }
 
-    /// Returns true for an owner's own key: of level `owner`, and not delegated.
+    /// Returns true for an owner's own key: of level `owner`, not delegated, and bound to no toolset.
     pub fn is_owner(&self) -> bool {
-        self.level() == PermissionLevel::Owner && !self.is_delegated()
+        let is_bound = !self.0.rights.restrictions().toolsets.is_empty();
+        self.level() == PermissionLevel::Owner && !self.is_delegated() && !is_bound
     }
 
     /// Returns the key id that limits count by: the first of the delegation chain.

@@ -1,5 +1,7 @@
 //! Restrictions of a caller: by delegation, and by its own request. They never grant anything.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// Restrictions of a delegated key. Stored delegations are parsed strictly: a record with an
@@ -43,22 +45,34 @@ pub struct RequestRestrictions {
     /// Task type, for the policy's task layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
+    /// Toolsets, outside of which nothing exists for the caller; empty for no limit. Two different
+    /// toolsets have nothing in common.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub toolsets: BTreeSet<String>,
 }
 
 impl RequestRestrictions {
-    /// Returns the union: a flag of either counts, and an existing task type stays.
+    /// Restricts a request to one toolset.
+    pub fn to_toolset(name: impl Into<String>) -> Self {
+        Self { toolsets: BTreeSet::from([name.into()]), ..Self::default() }
+    }
+
+    /// Returns the union: a flag or toolset of either counts, and an existing task type stays.
     #[must_use]
     pub fn union(&self, further: &Self) -> Self {
         Self {
             is_read_only: self.is_read_only || further.is_read_only,
             denies_network: self.denies_network || further.denies_network,
             task_type: self.task_type.clone().or_else(|| further.task_type.clone()),
+            toolsets: self.toolsets.union(&further.toolsets).cloned().collect(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use tool::WallTime;
 
     use super::{KeyDelegation, RequestRestrictions};
@@ -75,6 +89,7 @@ mod tests {
             is_read_only: read_only,
             denies_network: no_web,
             task_type: task_type.map(str::to_owned),
+            toolsets: BTreeSet::new(),
         }
     }
 
@@ -113,6 +128,9 @@ mod tests {
         assert_eq!(stored, narrowing(false, true, None));
         assert!(parse(r#"{"read_only":false,"no_web":true,"no_shell":true}"#).is_err());
         assert!(parse(r#"{"no_web":true}"#).is_err());
+        let toolset = RequestRestrictions::to_toolset("support");
+        let stored = r#"{"read_only":false,"no_web":false,"toolsets":["support"]}"#;
+        assert_eq!((text(&toolset).as_str(), parse(stored).unwrap()), (stored, toolset));
     }
 
     #[test]

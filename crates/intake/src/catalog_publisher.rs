@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tool::{Org, Source, SourceName};
 
+use crate::toolset_registry::ToolsetTable;
 use crate::{ConfiguredSource, PinRegistry};
 
 /// Window in which listings are batched while other sources are still starting, or the last catalog
@@ -246,6 +247,17 @@ impl CatalogPublisher {
         // Runs under the lock, so that subscribers of a version find it.
         let _sources = self.lock_table();
         self.versions.send_replace(self.current_snapshot.update_snapshot(None, Some(policy)));
+    }
+
+    /// Sets the toolsets; the items stay.
+    pub(crate) fn set_toolsets(&self, toolsets: ToolsetTable) {
+        let _sources = self.lock_table();
+        let before = self.current_snapshot.catalog();
+        if before.list_toolsets().eq(toolsets.values()) {
+            return;
+        }
+        let catalog = Arc::new(before.with_toolsets(before.version + 1, toolsets));
+        self.versions.send_replace(self.current_snapshot.update_snapshot(Some(&catalog), None));
     }
 
     /// Returns the version of the current catalog.

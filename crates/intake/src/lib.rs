@@ -10,6 +10,9 @@ mod failure_log;
 mod pin_registry;
 mod source_task;
 mod tool_switches;
+mod toolset_error;
+mod toolset_registry;
+mod toolset_review;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +29,9 @@ use tool::{Clock, MonotonicTime, Org, Source, SourceName, ToolName};
 
 pub use pin_registry::{DecidePinError, PinEntry, PinRegistry, PinReview, PinVerdict};
 pub use tool_switches::{DisabledNames, SwitchError, ToolSwitch};
+pub use toolset_error::ToolsetError;
+pub use toolset_registry::{AcceptedItem, AcceptedItems, ToolsetRecord, ToolsetRegistry};
+pub use toolset_review::{ToolsetItem, ToolsetItemState, ToolsetReview};
 
 use catalog_publisher::{CatalogPublisher, PreparedSource, RefreshChannels, RefreshTicket};
 pub use configured_source::ConfiguredSource;
@@ -115,6 +121,7 @@ impl SourceSupervisor {
             clock,
             last_refresh_attempt: woken,
         };
+        intake.set_configured_toolsets(Vec::new());
         intake.set_sources(sources);
         intake
     }

@@ -21,6 +21,7 @@ use tool::{
 
 pub use pin_decisions::{DecidePinError, PinEntry, PinReview, PinVerdict};
 
+use crate::ToolsetRegistry;
 use crate::tool_switches::{DisabledNames, SwitchError, ToolSwitch, ToolSwitches};
 use pin_store::{PinStore, ROWS_PER_SOURCE, shard_index};
 
@@ -37,6 +38,7 @@ const MAX_STORED_TEXT_BYTES: usize = 64 << 10;
 pub struct PinRegistry {
     pin_store: PinStore,
     switches: ToolSwitches,
+    toolsets: ToolsetRegistry,
     audit_log: Arc<dyn AuditLog>,
     clock: Arc<dyn Clock>,
     org: Org,
@@ -66,16 +68,29 @@ impl PinRegistry {
             Arc::clone(&events),
             Arc::clone(&clock),
         );
+        let toolsets = ToolsetRegistry::new(
+            org.clone(),
+            Arc::clone(&store),
+            Arc::clone(&events),
+            Arc::clone(&clock),
+        );
         let pin_store = PinStore::new(org.clone(), store);
-        Self { pin_store, switches, audit_log: events, clock, org }
+        Self { pin_store, switches, toolsets, audit_log: events, clock, org }
     }
 
-    /// Reads what an operator has turned off. To be called before sources are listed.
+    /// Reads what an operator has turned off, and the toolsets. To be called before sources are
+    /// listed.
     ///
     /// # Errors
-    /// [`StoreError`] if the store does not respond, or the row is not readable.
+    /// [`StoreError`] if the store does not respond, or the row of what is off is not readable.
     pub async fn load_switches(&self) -> Result<(), StoreError> {
-        self.switches.load().await
+        self.switches.load().await?;
+        self.toolsets.load().await
+    }
+
+    /// Returns the registry of toolsets.
+    pub fn toolsets(&self) -> &ToolsetRegistry {
+        &self.toolsets
     }
 
     /// Returns the sources and tools that an operator has turned off.

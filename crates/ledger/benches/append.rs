@@ -63,6 +63,7 @@ fn intent() -> IntentRecord {
         arguments_bytes: 17,
         may_change_state: true,
         has_unknown_effects: false,
+        toolset: None,
     }
 }
 

@@ -64,6 +64,7 @@ fn intent(number: u64) -> IntentRecord {
         arguments_bytes: 17,
         may_change_state: true,
         has_unknown_effects: false,
+        toolset: None,
     }
 }
 

@@ -16,6 +16,7 @@ mod diagnostics;
 mod effective_policy;
 mod explanation;
 mod feature_flags;
+mod item_pattern;
 mod path_check;
 mod policy_diff;
 mod policy_document;
@@ -27,6 +28,7 @@ mod tool_facts;
 mod tool_groups;
 mod tool_pattern;
 mod tool_selector;
+mod toolset_definition;
 
 pub use compiled_policy::{Policy, ToolInventory};
 pub use decision::{PolicyDecision, ResidualPolicy, decide_call};
@@ -35,6 +37,7 @@ pub use diagnostics::{FilePosition, PolicyDiagnostic};
 pub use effective_policy::{EffectivePolicy, ToolAdmission};
 pub use explanation::DecisionExplanation;
 pub use feature_flags::DisabledFeatures;
+pub use item_pattern::{ItemPattern, ToolMatcher};
 pub use policy_diff::{PolicyChange, diff_documents};
 pub use policy_document::{
     LocatedName, PolicyDocument, PolicyLayer, PolicyRule, RuleEffect, RuleExample, ScopeRule,
@@ -45,6 +48,9 @@ pub use time_window::{TimeWindow, TimeWindowError, TimeWindowField, TimeWindowSp
 pub use tool_access::{ToolAccess, ToolAccessKind};
 pub use tool_facts::ToolFacts;
 pub use tool_pattern::ToolPattern;
+pub use toolset_definition::{
+    GRANT_TO_ALL, ToolsetDefinition, ToolsetDefinitionError, ToolsetEntry, ToolsetItemKind,
+};
 
 #[cfg(test)]
 mod tests;

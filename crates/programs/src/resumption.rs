@@ -146,7 +146,7 @@ impl Programs {
         Some(self.tasks.spawn(async move {
             let id = program_key.id;
             if let Err(failure) =
-                programs.resume_program(&program_key, principal, is_explicit_resume).await
+                Box::pin(programs.resume_program(&program_key, principal, is_explicit_resume)).await
             {
                 tracing::warn!(program = %id, "a program did not resume: {}", failure.message);
             }

@@ -132,12 +132,12 @@ fn visible_modules(
     state: &ServerState,
     principal: &Principal,
 ) -> Vec<std::sync::Arc<SourceCatalog>> {
-    let catalog = state.components.intake.catalog();
+    let view = state.components.gateway.view_for(principal, CallerType::Direct);
     let rights = principal.rights_class();
     let seen = |shelf: &&std::sync::Arc<SourceCatalog>| {
         shelf.kind == MODULE_KIND && rights.allows_source(shelf.source.as_str())
     };
-    catalog.list_sources().filter(seen).cloned().collect()
+    view.full_catalog().list_sources().filter(seen).cloned().collect()
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -225,7 +225,7 @@ async fn module_reply(
         (None, Standing::Current) => SourceHealth::Healthy,
         (None, _) => SourceHealth::Unreachable,
     };
-    let catalog = state.components.intake.catalog();
+    let catalog = view.full_catalog();
     let problems = catalog.source_problems(&shelf.source).filter(|_| may).take(MAX_PROBLEMS);
     let problems: Vec<_> = problems.map(|problem| problem.message.clone()).collect();
     ModuleReply {

@@ -10,6 +10,7 @@ use tool::{ErrorCode, PermissionLevel, WallTime};
 
 use crate::error::ApiError;
 use crate::server_state::ServerState;
+use crate::toolset_management::require_known_toolset;
 
 /// Lifetime of a key with which a person acts for another user for a moment.
 const ACTING_LIFETIME: Duration = Duration::from_mins(10);
@@ -42,6 +43,8 @@ pub struct DelegateKeyBody {
     pub person: bool,
     /// Description of the key.
     pub label: String,
+    /// Toolset to which the key is bound, if the requesting key is bound to none.
+    pub toolset: Option<String>,
     /// Lifetime in seconds; one day if absent, and at most that of the requesting key.
     pub expires_in: Option<u64>,
 }
@@ -69,6 +72,7 @@ pub async fn delegate_key(
     principal: &Principal,
     body: DelegateKeyBody,
 ) -> Result<DelegateKeyReply, ApiError> {
+    require_known_toolset(state, principal, body.toolset.as_ref())?;
     let now = state.components.clock.wall_now();
     let end = |s: u64| WallTime(now.0.saturating_add(s.saturating_mul(1_000)));
     let request = DelegationRequest {
@@ -82,6 +86,7 @@ pub async fn delegate_key(
         subject: body.act_as,
         is_person: body.person,
         label: body.label,
+        toolset: body.toolset,
         expires_at: body.expires_in.map(end),
     };
     let (secret, record) = state.components.keys.delegate_key(principal, request, now).await?;

@@ -13,6 +13,7 @@ use crate::error::ApiError;
 use crate::key_store::KeyStore;
 use crate::page_query::{self, PageQuery};
 use crate::server_state::ServerState;
+use crate::toolset_management::require_known_toolset;
 
 /// The options of a key revocation.
 #[derive(Debug, Default, Deserialize)]
@@ -57,6 +58,9 @@ pub struct CreateKeyBody {
     /// Lifetime in seconds; unlimited if absent.
     #[serde(default)]
     pub expires_in: Option<u64>,
+    /// Toolset to which the key is bound: nothing else exists for it, and it has no rights.
+    #[serde(default)]
+    pub toolset: Option<String>,
 }
 
 /// A created key with its secret.
@@ -96,6 +100,9 @@ pub struct KeyReply {
     pub rights: BTreeSet<Right>,
     /// Roles of the key.
     pub roles: Vec<String>,
+    /// Toolset to which the key is bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
     /// Sources whose tools the key may use; null for all.
     pub modules: Option<BTreeSet<String>>,
     /// Same as `modules`, for older clients.
@@ -148,6 +155,7 @@ pub async fn create_key(
     body: CreateKeyBody,
 ) -> Result<CreateKeyReply, ApiError> {
     require_right(principal, Right::KeysWrite)?;
+    require_known_toolset(state, principal, body.toolset.as_ref())?;
     let now = state.components.clock.wall_now();
     let mut new = NewKey::for_user(KeyStore::generate_key_id()?, body.subject);
     new.org = principal.org().clone();
@@ -161,6 +169,7 @@ pub async fn create_key(
         (None, agent) => agent.unwrap_or(true),
     };
     (new.label, new.rights, new.roles) = (body.label, body.rights, body.roles);
+    new.toolset = body.toolset;
     new.persona = body
         .modules
         .map(|modules| Persona { name: "key".to_owned(), allowed_modules: Some(modules) });
@@ -247,6 +256,7 @@ fn key_reply(record: &KeyRecord, over: Option<CredentialErrorKind>) -> KeyReply 
         agent: record.is_agent,
         rights: record.rights.clone(),
         roles: record.roles.clone(),
+        toolset: record.toolset.clone(),
         delegated_from: record.delegations.iter().map(|hand| hand.delegated_by.clone()).collect(),
         inactive_reason: over.map(|reason| reason.as_str().to_owned()),
         modules: modules.clone(),

@@ -60,6 +60,7 @@ pub mod tool_access;
 pub mod tool_lists;
 pub mod tool_search;
 pub mod tool_switches;
+pub mod toolset_management;
 pub mod user_management;
 pub mod webhook;
 

@@ -1,5 +1,5 @@
-//! Restrictions that a caller applies to one of its own requests: `read_only`, `no_web` and
-//! `task_type`.
+//! Restrictions that a caller applies to one of its own requests: `read_only`, `no_web`, `task_type`
+//! and `toolset`.
 //!
 //! They are sent in the query or in headers of any interface, or beside the arguments if the body
 //! of the interface allows it. They only restrict, so they require no right.
@@ -14,15 +14,18 @@ use tool::ErrorCode;
 use crate::error::ApiError;
 use crate::route::QueryParam;
 use crate::server_state::ServerState;
+use crate::toolset_management::no_such_toolset;
 
 const READ_ONLY: &str = "read_only";
 const NO_WEB: &str = "no_web";
 const TASK_TYPE: &str = "task_type";
+const TOOLSET: &str = "toolset";
 /// The parameters with the equivalent headers.
-const RESTRICTIONS: [(&str, &str); 3] = [
+const RESTRICTIONS: [(&str, &str); 4] = [
     (READ_ONLY, "toolkeep-read-only"),
     (NO_WEB, "toolkeep-no-web"),
     (TASK_TYPE, "toolkeep-task-type"),
+    (TOOLSET, "toolkeep-toolset"),
 ];
 /// Prefix of those headers.
 const HEADER_PREFIX: &str = "toolkeep-";
@@ -46,6 +49,14 @@ pub const TASK_TYPE_PARAM: QueryParam = QueryParam {
     name: TASK_TYPE,
     description: "task type: math, thinking, instruction_precision or one of the policy's; also as the \
            header Toolkeep-Task-Type",
+    schema_type: "string",
+};
+
+/// OpenAPI description of the parameter `toolset`.
+pub const TOOLSET_PARAM: QueryParam = QueryParam {
+    name: TOOLSET,
+    description: "name of a toolset, outside of which nothing exists for the request; also as the header \
+           Toolkeep-Toolset",
     schema_type: "string",
 };
 
@@ -86,7 +97,7 @@ pub fn restrict_from_request(
 /// Applies restrictions that were parsed already.
 ///
 /// # Errors
-/// Returns an error for an unknown task type.
+/// Returns an error for an unknown task type, and for a toolset that does not exist or is not granted.
 pub fn apply_restrictions(
     state: &ServerState,
     principal: &Principal,
@@ -105,7 +116,14 @@ pub fn apply_restrictions(
                 .with_help(format!("use one of {}", known.join(", "))));
         }
     }
-    Ok(principal.with_restrictions(restrictions))
+    let narrowed = principal.with_restrictions(restrictions);
+    let named = restrictions.toolsets.first();
+    if let Some(name) =
+        named.filter(|_| !state.components.gateway.may_use_toolset(narrowed.rights_class()))
+    {
+        return Err(no_such_toolset(name));
+    }
+    Ok(narrowed)
 }
 
 /// Removes these parameters from a URI, since the route rejects unknown ones.
@@ -138,6 +156,12 @@ fn parse_restriction(
     match name {
         READ_ONLY => narrowing.is_read_only |= truth()?,
         NO_WEB => narrowing.denies_network |= truth()?,
+        TOOLSET => {
+            if word.is_empty() {
+                return Err(invalid_value(name));
+            }
+            narrowing.toolsets.insert(word.to_owned());
+        }
         _ => {
             let other = narrowing.task_type.as_ref().is_some_and(|task| task != word);
             if other || word.is_empty() {
@@ -152,6 +176,7 @@ fn parse_restriction(
 fn invalid_value(name: &str) -> ApiError {
     let fix = match name {
         TASK_TYPE => "give one task type",
+        TOOLSET => "give the name of a toolset",
         _ => "write `true` or `false`",
     };
     ApiError::new(

@@ -1,12 +1,15 @@
 //! Access of keys to tools: the matrix under the active policy, and the changes that another policy
 //! would make.
 
-use std::collections::HashMap;
+mod key_selection;
+mod policy_comparison;
+
+use std::sync::Arc;
 
 use catalog::CatalogEntry;
 use gateway::CatalogView;
 use identity::{KeyRecord, KeyRing, Principal, Right, RightsClass};
-use policy::{Policy, PolicyChange, ToolAccess, ToolFacts};
+use policy::{DecisionReason, PolicyChange, ToolAccess, ToolAccessKind, ToolFacts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{CallerType, ErrorCode, Org, WallTime};
@@ -17,6 +20,8 @@ use crate::error::ApiError;
 use crate::page_query::{cut_page, run_blocking};
 use crate::query_string::check_limit;
 use crate::server_state::ServerState;
+use key_selection::KeySelection;
+use policy_comparison::{KeysByClass, PolicyComparison};
 
 /// Maximum number of keys of a matrix.
 pub const MAX_MATRIX_KEYS: usize = 8;
@@ -103,6 +108,14 @@ impl From<&ToolAccess> for AccessReply {
     }
 }
 
+impl AccessReply {
+    /// The access to a tool that is not in the toolset of the key.
+    fn outside_toolset() -> Self {
+        let reason = DecisionReason::Unknown.as_str();
+        Self { decision: ToolAccessKind::Hidden.as_str(), reason, rules: Vec::new() }
+    }
+}
+
 /// A policy to compare with the active one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -169,7 +182,8 @@ pub async fn list_access(
     let named = ids.map(|ids| named_keys(state, principal, ids)).transpose()?;
     let ring = state.components.keys.key_ring();
     let (now, asker) = (state.components.clock.wall_now(), principal.clone());
-    let view = state.components.gateway.view_for(principal, CallerType::Direct);
+    let gateway = Arc::clone(&state.components.gateway);
+    let view = gateway.view_for(principal, CallerType::Direct);
     run_blocking(move || {
         let keys = named.unwrap_or_else(|| distinct_keys(&ring, &asker, now));
         let wanted = query.tool.unwrap_or_default().to_lowercase();
@@ -184,11 +198,19 @@ pub async fn list_access(
             .iter()
             .map(|(_, rights)| view.policy().for_class(rights, CallerType::Direct, now))
             .collect();
+        let selections: Vec<_> =
+            keys.iter().map(|(_, rights)| KeySelection::of_class(&gateway, rights)).collect();
         let mut tools: Vec<_> = tools
             .into_iter()
             .map(|entry| {
                 let facts = ToolFacts::from_tool(&entry.tool_key, &entry.tool);
-                let access = policies.iter().map(|policy| (&policy.tool_access(&facts)).into());
+                let access = policies.iter().zip(&selections).map(|(policy, selection)| {
+                    if selection.contains(entry) {
+                        (&policy.tool_access(&facts)).into()
+                    } else {
+                        AccessReply::outside_toolset()
+                    }
+                });
                 ToolAccessReply {
                     tool: entry.name.to_string(),
                     source: entry.tool_key.source.to_string(),
@@ -222,7 +244,8 @@ pub async fn preview_policy(
     }
     let configuration = state.components.require_configuration()?;
     let (asker, now) = (principal.clone(), state.components.clock.wall_now());
-    let view = state.components.gateway.view_for(principal, CallerType::Direct);
+    let gateway = Arc::clone(&state.components.gateway);
+    let view = gateway.view_for(principal, CallerType::Direct);
     let ring = state.components.keys.key_ring();
     run_blocking(move || {
         let policy = configuration.parse_policy(&body.policy).map_err(|errors| {
@@ -230,85 +253,16 @@ pub async fn preview_policy(
             ApiError::new(ErrorCode::InvalidConfig, message)
         })?;
         let classes = keys_by_class(&ring, &asker, now);
-        Ok(PolicyComparison { view: &view, policy: &policy, asker: &asker, now }.compare(&classes))
+        let comparison = PolicyComparison {
+            gateway: &gateway,
+            view: &view,
+            policy: &policy,
+            asker: &asker,
+            now,
+        };
+        Ok(comparison.compare(&classes))
     })
     .await?
-}
-
-/// Keys by their rights: equal rights have equal access.
-type KeysByClass = HashMap<RightsClass, Vec<AccessKeyReply>>;
-
-struct PolicyComparison<'a> {
-    view: &'a CatalogView,
-    policy: &'a Policy,
-    asker: &'a Principal,
-    now: WallTime,
-}
-
-impl PolicyComparison<'_> {
-    fn compare(&self, classes: &KeysByClass) -> PolicyPreviewReply {
-        let (active, policy) = (self.view.policy(), self.policy);
-        let mut tools: Vec<_> = visible_tools(self.view, self.asker).collect();
-        tools.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        let compared = MAX_COMPARISONS / tools.len().max(1);
-        let mut changes: HashMap<(usize, AccessReply, AccessReply), Vec<AccessKeyReply>> =
-            HashMap::new();
-        let mut keys = 0;
-        for (rights, own_keys) in classes.iter().take(compared) {
-            keys += own_keys.len();
-            let [was, is] = [active, policy]
-                .map(|policy| policy.for_class(rights, CallerType::Direct, self.now));
-            for (index, entry) in tools.iter().enumerate() {
-                let facts = ToolFacts::from_tool(&entry.tool_key, &entry.tool);
-                let (was, is) = (was.tool_access(&facts), is.tool_access(&facts));
-                if !was.decides_as(&is) {
-                    let change = (index, (&was).into(), (&is).into());
-                    changes.entry(change).or_default().extend(own_keys.iter().cloned());
-                }
-            }
-        }
-        let mut changes: Vec<_> = changes
-            .into_iter()
-            .filter_map(|((index, before, after), keys)| {
-                let entry = tools.get(index)?;
-                Some(access_change(entry, (before, after), keys))
-            })
-            .collect();
-        changes.sort_unstable_by(|a, b| {
-            let rank = |change: &AccessChangeReply| (change.before.decision, change.after.decision);
-            a.tool.cmp(&b.tool).then_with(|| rank(a).cmp(&rank(b)))
-        });
-        let more = changes.len().saturating_sub(MAX_CHANGES);
-        changes.truncate(MAX_CHANGES);
-        PolicyPreviewReply {
-            policy: policy.digest().to_string(),
-            active: active.digest().to_string(),
-            rules: policy::diff_documents(active.document(), policy.document()),
-            keys,
-            tools: tools.len(),
-            changes,
-            more,
-            complete: compared >= classes.len(),
-        }
-    }
-}
-
-fn access_change(
-    entry: &CatalogEntry,
-    (before, after): (AccessReply, AccessReply),
-    mut keys: Vec<AccessKeyReply>,
-) -> AccessChangeReply {
-    keys.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    let key_count = keys.len();
-    keys.truncate(MAX_NAMED_KEYS);
-    AccessChangeReply {
-        tool: entry.name.to_string(),
-        source: entry.tool_key.source.to_string(),
-        before,
-        after,
-        keys,
-        key_count,
-    }
 }
 
 /// The tools that exist for the principal's organization.

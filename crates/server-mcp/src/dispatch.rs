@@ -53,6 +53,8 @@ pub async fn dispatch_message(
     headers: RequestHeaders<'_>,
     body: Bytes,
 ) -> McpResponse {
+    let narrowed = caller.endpoint.narrow_principal(caller.principal);
+    let caller = EndpointCaller { principal: &narrowed, ..caller };
     let limits = json_limits_for(body.len()).around_arguments(mcp::ARGUMENT_DEPTH);
     match gateway::run_blocking_if_large(body.len(), || RpcMessage::parse(body, limits)) {
         Ok(RpcMessage::Request(request)) => {

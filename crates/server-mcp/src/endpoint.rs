@@ -1,15 +1,17 @@
 //! The MCP endpoint of a request: all sources, or one.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{CatalogEntry, SourceCatalog};
 use gateway::CatalogView;
 use http::Uri;
-use identity::Principal;
+use identity::{Principal, RequestRestrictions};
 use serde::Deserialize;
 use tool::ErrorCode;
 
 use super::request_headers::escape_input;
+use crate::McpServerState;
 use server_core::ListingMode;
 use server_core::error::ApiError;
 use server_core::query_string;
@@ -27,9 +29,58 @@ pub enum Endpoint {
         names: NameStyle,
         /// How tools are listed, if the address says so.
         mode: Option<ListingMode>,
+        /// The toolset that narrows it: `/mcp/{toolset}`.
+        toolset: Option<ToolsetBinding>,
     },
     /// `/mcp/{source}`: one source as it is.
     Source(String),
+}
+
+/// The toolset of an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ToolsetBinding {
+    name: Box<str>,
+    /// The key that sessions are bound to.
+    binding_key: Box<str>,
+}
+
+impl ToolsetBinding {
+    /// The name of the toolset.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The address of a request, parsed once for a connection. Whether a path segment names a toolset
+/// or a source is decided for each request: a toolset keeps its address if a source takes its name.
+#[derive(Debug, Clone)]
+pub struct EndpointAddress {
+    /// The endpoint, if the segment names no toolset.
+    endpoint: Result<Endpoint, ApiError>,
+    /// The name and the endpoint, if it does.
+    toolset: Option<(Box<str>, Result<Endpoint, ApiError>)>,
+}
+
+impl EndpointAddress {
+    /// Parses the address of a request; `segment` is the path segment after `/mcp/`.
+    pub fn from_request(segment: Option<String>, uri: &Uri) -> Self {
+        let toolset = segment.as_deref().map(|name| {
+            let endpoint = Endpoint::from_request(None, uri);
+            (name.into(), endpoint.map(|endpoint| endpoint.with_toolset(name)))
+        });
+        Self { endpoint: Endpoint::from_request(segment, uri), toolset }
+    }
+
+    /// Resolves the endpoint that the address names at this moment.
+    ///
+    /// # Errors
+    /// Returns an error if the query cannot be parsed.
+    pub fn resolve(&self, state: &McpServerState) -> Result<&Endpoint, ApiError> {
+        let toolset = self.toolset.as_ref();
+        let toolset = toolset.filter(|(name, _)| state.components.gateway.has_toolset(name));
+        let found = toolset.map_or(&self.endpoint, |(_, endpoint)| endpoint);
+        found.as_ref().map_err(Clone::clone)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,12 +92,10 @@ struct EndpointQuery {
 
 impl Endpoint {
     /// Parses the endpoint from a request's address; `source` is the path segment after `/mcp/`.
-    ///
-    /// # Errors
-    /// Returns an error if the query cannot be parsed.
-    pub fn from_request(source: Option<String>, uri: &Uri) -> Result<Self, ApiError> {
+    fn from_request(source: Option<String>, uri: &Uri) -> Result<Self, ApiError> {
         let names = NameStyle::Native;
-        let all = source.map_or(Self::AllSources { names, mode: None }, Self::Source);
+        let all =
+            source.map_or(Self::AllSources { names, mode: None, toolset: None }, Self::Source);
         if uri.query().is_none_or(str::is_empty) {
             return Ok(all);
         }
@@ -63,7 +112,9 @@ impl Endpoint {
             return Err(format!("unknown mode `{word}`; use list, deferred, search or auto"));
         };
         match self {
-            Self::AllSources { names, .. } => Ok(Self::AllSources { names, mode: Some(mode) }),
+            Self::AllSources { names, toolset, .. } => {
+                Ok(Self::AllSources { names, mode: Some(mode), toolset })
+            }
             source if mode == ListingMode::List => Ok(source),
             Self::Source(_) => Err(format!(
                 "the endpoint of a single source lists its tools; use `/mcp?mode={word}`"
@@ -75,8 +126,8 @@ impl Endpoint {
     fn with_names(all: Self, names: Option<&str>) -> Result<Self, String> {
         match (all, names) {
             (all, None) | (all @ Self::AllSources { .. }, Some("native")) => Ok(all),
-            (Self::AllSources { mode, .. }, Some("safe")) => {
-                Ok(Self::AllSources { names: NameStyle::Safe, mode })
+            (Self::AllSources { mode, toolset, .. }, Some("safe")) => {
+                Ok(Self::AllSources { names: NameStyle::Safe, mode, toolset })
             }
             (Self::AllSources { .. }, Some(word)) => {
                 Err(format!("unknown names `{}`; use safe or native", word.escape_debug()))
@@ -89,10 +140,42 @@ impl Endpoint {
         }
     }
 
-    /// The key that sessions are bound to: the source name, a mode, or empty. No source has the
-    /// name of a mode.
+    /// Returns the same endpoint of a toolset.
+    fn with_toolset(self, name: &str) -> Self {
+        let binding_key = format!("toolset {name}{}", self.binding_key()).into();
+        let binding = ToolsetBinding { name: name.into(), binding_key };
+        match self {
+            Self::AllSources { names, mode, .. } => {
+                Self::AllSources { names, mode, toolset: Some(binding) }
+            }
+            source @ Self::Source(_) => source,
+        }
+    }
+
+    /// The toolset of the endpoint.
+    pub(crate) fn toolset(&self) -> Option<&ToolsetBinding> {
+        match self {
+            Self::AllSources { toolset, .. } => toolset.as_ref(),
+            Self::Source(_) => None,
+        }
+    }
+
+    /// Returns the principal, narrowed to the toolset of the endpoint.
+    pub(crate) fn narrow_principal<'p>(&self, principal: &'p Principal) -> Cow<'p, Principal> {
+        match self.toolset() {
+            Some(toolset) => {
+                let restrictions = RequestRestrictions::to_toolset(toolset.name());
+                Cow::Owned(principal.with_restrictions(&restrictions))
+            }
+            None => Cow::Borrowed(principal),
+        }
+    }
+
+    /// The key that sessions are bound to: the source name, a toolset, a mode, or empty. No source
+    /// has the name of a toolset's key or of a mode.
     pub(crate) fn binding_key(&self) -> &str {
         match self {
+            Self::AllSources { toolset: Some(toolset), .. } => &toolset.binding_key,
             Self::AllSources { mode: None | Some(ListingMode::List), .. } => "",
             Self::AllSources { mode: Some(ListingMode::Search), .. } => "?mode=search",
             Self::AllSources { mode: Some(ListingMode::Deferred), .. } => "?mode=deferred",
@@ -114,14 +197,22 @@ impl Endpoint {
         }
     }
 
-    /// Returns the source's catalog as visible in this view, or an error message.
+    /// Returns the source's catalog as visible in this view, or an error message. It is the same for
+    /// a toolset that the caller may not use: the address does not say which of them exists.
     pub(crate) fn source_catalog<'v>(
         &self,
         view: &'v CatalogView,
     ) -> Result<Option<&'v Arc<SourceCatalog>>, String> {
-        let Self::Source(source) = self else { return Ok(None) };
-        let missing = || format!("no source `{}`", escape_input(source));
-        view.source_catalog(source).map(Some).ok_or_else(missing)
+        let missing = |name| format!("no source `{}`", escape_input(name));
+        match self {
+            Self::AllSources { toolset: None, .. } => Ok(None),
+            Self::AllSources { toolset: Some(toolset), .. } => {
+                view.toolset().map(|_| None).ok_or_else(|| missing(toolset.name()))
+            }
+            Self::Source(source) => {
+                view.source_catalog(source).map(Some).ok_or_else(|| missing(source))
+            }
+        }
     }
 
     /// Whether the endpoint contains a tool.

@@ -61,7 +61,7 @@ use std::time::Duration;
 use server_core::server_state::{ServerComponents, ServerState, StateInner};
 
 pub use dispatch::{dispatch_message, reject_headers};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, EndpointAddress};
 pub use request_context::EndpointCaller;
 pub use request_headers::{CachedHeaderValues, RequestHeaders};
 pub use response_body::McpResponse;
@@ -204,11 +204,13 @@ async fn handle_http(
     if *request.method() == Method::POST {
         return handle_post(&state, &principal, source, request).await;
     }
-    let scope = Endpoint::from_request(source, request.uri())?;
+    let address = EndpointAddress::from_request(source, request.uri());
+    let scope = address.resolve(&state)?;
+    let principal = scope.narrow_principal(&principal);
     let reply = match *request.method() {
-        Method::DELETE => server_stream::end_session(&state, &principal, &scope, request.headers()),
+        Method::DELETE => server_stream::end_session(&state, &principal, scope, request.headers()),
         Method::GET => {
-            server_stream::open_session_stream(&state, &principal, &scope, request.headers())
+            server_stream::open_session_stream(&state, &principal, scope, request.headers())
         }
         // A HEAD request is routed like a GET, but has no stream to open.
         _ => server_stream::method_not_allowed(),
@@ -227,9 +229,10 @@ pub async fn handle_post(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let scope = Endpoint::from_request(source, &parts.uri)?;
+    let address = EndpointAddress::from_request(source, &parts.uri);
+    let scope = address.resolve(state)?;
     let bytes = read_call_body(state, principal, body).await?;
-    Ok(dispatch::handle_message(state, principal, &scope, &parts.headers, bytes)
+    Ok(dispatch::handle_message(state, principal, scope, &parts.headers, bytes)
         .await
         .map(Body::new))
 }

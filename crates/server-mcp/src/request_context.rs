@@ -56,9 +56,10 @@ impl EndpointCaller<'_> {
         })
     }
 
-    /// Returns an error if the endpoint's source does not exist or is hidden from the caller.
+    /// Returns an error if the endpoint's source or toolset does not exist or is hidden from the
+    /// caller.
     pub(crate) fn check_endpoint_exists(self) -> Result<(), RequestError> {
-        if self.endpoint.source().is_none() {
+        if self.endpoint.source().is_none() && self.endpoint.toolset().is_none() {
             return Ok(());
         }
         let missing = |message| {
@@ -188,8 +189,12 @@ impl<'a> RequestContext<'a> {
             Ok(found.string_value().ok_or_else(|| wrong(meta::TASK_TYPE, "a text"))?.into_owned())
         };
         let task_type = task_type.as_ref().map(task).transpose()?;
-        let narrowing =
-            RequestRestrictions { is_read_only: read_only, denies_network: no_web, task_type };
+        let narrowing = RequestRestrictions {
+            is_read_only: read_only,
+            denies_network: no_web,
+            task_type,
+            ..RequestRestrictions::default()
+        };
         if narrowing == RequestRestrictions::default() {
             return Ok(None);
         }

@@ -98,7 +98,7 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
         return Ok(EndpointDescription {
             capabilities: Value::Object(capabilities),
             server_info: Json::encode(&own),
-            instructions: None,
+            instructions: toolset_instructions(&view),
         });
     };
     add_source_capabilities(&mut capabilities, &view, shelf);
@@ -110,6 +110,12 @@ fn describe_endpoint(request: &RequestContext<'_>) -> Result<EndpointDescription
             .and_then(|about| about.get("instructions"))
             .filter(|text| text.kind() == "string"),
     })
+}
+
+/// The description of the view's toolset.
+fn toolset_instructions(view: &CatalogView) -> Option<Json> {
+    let described = view.toolset().filter(|toolset| !toolset.description.is_empty());
+    described.map(|toolset| Json::encode(&toolset.description))
 }
 
 fn reads_directories(settings: &Json) -> bool {

@@ -264,7 +264,8 @@ mod tests {
     use server_core::tool_lists::NameStyle;
 
     const NOW: WallTime = WallTime(1_000);
-    const SCOPE: Endpoint = Endpoint::AllSources { names: NameStyle::Native, mode: None };
+    const SCOPE: Endpoint =
+        Endpoint::AllSources { names: NameStyle::Native, mode: None, toolset: None };
 
     fn anyone() -> Principal {
         KeyRing::default()

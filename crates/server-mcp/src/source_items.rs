@@ -60,20 +60,26 @@ pub(crate) fn find_prompt(
     }
 }
 
-/// Finds the prompts of this name: several if names of sources contain dots, and then none of them is
+/// Finds the prompts of this name, by which a toolset may offer one: several if names of sources contain dots, and then none of them is
 /// listed or served.
-fn prompt_sources(
-    view: &CatalogView,
-    method: &str,
-    name: &str,
-) -> impl Iterator<Item = SourceItem> {
-    split_qualified_name(name).filter_map(move |(source, own)| {
+fn prompt_sources<'a>(
+    view: &'a CatalogView,
+    method: &'a str,
+    name: &'a str,
+) -> impl Iterator<Item = SourceItem> + 'a {
+    let renamed = view.sources_with_method(method).filter_map(move |source| {
+        view.find_method(source.source.as_str(), PROMPT_METHOD)?;
+        let own = source.renamed_prompt(name).filter(|_| !name.contains('.'))?;
+        Some(SourceItem::new(source, &own))
+    });
+    let qualified = split_qualified_name(name).filter_map(move |(source, own)| {
         view.find_method(source, method)?;
         view.find_method(source, PROMPT_METHOD)?;
         let source = view.source_catalog(source)?;
         matches!(source.find_prompt(own), Some(PinnedItem::Listed(_)))
             .then(|| SourceItem::new(source, own))
-    })
+    });
+    renamed.chain(qualified)
 }
 
 /// Whether exactly one prompt has this name at the endpoint of all sources.
@@ -204,12 +210,8 @@ pub(crate) fn find_template(
     view: &CatalogView,
     (method, uri): (&str, &str),
 ) -> Result<SourceItem, RequestError> {
-    let is_blocked = |source: &SourceCatalog, uri: &str| {
-        let found = (source.find_template(uri), source.find_resource(uri));
-        matches!(found, (Some(PinnedItem::Blocked), _) | (None, Some(PinnedItem::Blocked)))
-    };
     if let Some(item) = find_named_source(request, view, (method, uri))? {
-        let found = Some(item).filter(|it| !is_blocked(&it.source, &it.own_name));
+        let found = Some(item).filter(|it| !it.source.is_template_blocked(&it.own_name));
         return found.ok_or_else(|| resource_not_found(request, uri));
     }
     let listed: Vec<_> = listing_sources(view, method, uri).collect();

@@ -7,7 +7,7 @@ use catalog::{Catalog, MergedSource, ToolPosition};
 use gateway::CatalogView;
 use mcp::headers::ArgumentHeaders;
 use server_core::tool_lists::run_blocking_if_many_tools;
-use tool::FastMap;
+use tool::{FastMap, Json};
 
 use super::endpoint::{Endpoint, is_mcp_source};
 
@@ -67,15 +67,20 @@ impl CatalogArgumentHeaders {
 }
 
 fn index_source(part: &MergedSource) -> NameMap<ArgumentHeaders> {
-    let marked =
-        part.tools().filter(|entry| entry.tool.input_schema.as_str().contains("x-mcp-header"));
-    // A schema with invalid marks has no argument headers: clients must not list it, and cannot
-    // send them.
-    let read = marked.filter_map(|entry| {
-        let mirror = ArgumentHeaders::from_schema(&entry.tool.input_schema.to_value()).ok()?;
-        Some((entry.name.to_string(), mirror))
+    let read = part.tools().filter_map(|entry| {
+        Some((entry.name.to_string(), argument_headers(&entry.tool.input_schema)?))
     });
-    Arc::new(read.filter(|(_, mirror)| !mirror.is_empty()).collect())
+    Arc::new(read.collect())
+}
+
+/// The argument headers of a schema; `None` if it has none. A schema with invalid marks has none:
+/// clients must not list it, and cannot send them.
+pub(crate) fn argument_headers(schema: &Json) -> Option<ArgumentHeaders> {
+    if !schema.as_str().contains("x-mcp-header") {
+        return None;
+    }
+    let mirror = ArgumentHeaders::from_schema(&schema.to_value()).ok()?;
+    Some(mirror).filter(|mirror| !mirror.is_empty())
 }
 
 /// The native names of a source's tools, as its endpoint lists them, with their names in the

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gateway::{CallRequest, CatalogView, RequestArguments};
 use http::HeaderName;
-use mcp::headers::HeaderMismatch;
+use mcp::headers::{ArgumentHeaders, HeaderMismatch};
 use mcp::{ProtocolEra, error_codes, meta};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -25,6 +25,7 @@ use super::response_body::{self, EventStream, McpResponse};
 use super::result_encoding::EncodedResult;
 use super::running_requests::RunningRequestGuard;
 use super::search_mode::{self, RoutedCall};
+use super::tool_name_caches::argument_headers;
 use super::uri_rewriting::UriRewriter;
 
 /// Handles the method `tools/call`.
@@ -90,12 +91,34 @@ fn check_argument_headers(
     view: &CatalogView,
     (name, args): (&str, &Json),
 ) -> Result<(), RequestError> {
+    if view.full_catalog().is_selection() {
+        return check_selected_headers(request, view, (name, args));
+    }
     let mirrors =
         request.caller.state.mcp_components.argument_headers.for_catalog(view.full_catalog());
     let known = mirrors.has_any.then(|| view.full_catalog().find_tool(name)).flatten();
     let at = known.filter(|_| view.find_tool(name).is_some());
     // Only for the primary name: an alias has no headers.
     let Some(mirror) = at.and_then(|(at, _)| mirrors.get(at, name)) else { return Ok(()) };
+    verify_argument_headers(request, mirror, args)
+}
+
+/// Checks the headers of a tool of a toolset, of which no table is cached.
+fn check_selected_headers(
+    request: &RequestContext<'_>,
+    view: &CatalogView,
+    (name, args): (&str, &Json),
+) -> Result<(), RequestError> {
+    let found = view.find_tool(name).filter(|(entry, _)| entry.name.as_str() == name);
+    let mirror = found.and_then(|(entry, _)| argument_headers(&entry.tool.input_schema));
+    mirror.map_or(Ok(()), |mirror| verify_argument_headers(request, &mirror, args))
+}
+
+fn verify_argument_headers(
+    request: &RequestContext<'_>,
+    mirror: &ArgumentHeaders,
+    args: &Json,
+) -> Result<(), RequestError> {
     if args.kind() != "object" {
         return Ok(());
     }

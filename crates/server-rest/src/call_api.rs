@@ -256,8 +256,12 @@ async fn execute_one(
 ) -> Result<Response, ApiError> {
     let CreateCallBody { read_only, no_web, task_type, .. } = &body;
     let task_type = task_type.clone();
-    let narrowing =
-        RequestRestrictions { is_read_only: *read_only, denies_network: *no_web, task_type };
+    let narrowing = RequestRestrictions {
+        is_read_only: *read_only,
+        denies_network: *no_web,
+        task_type,
+        ..RequestRestrictions::default()
+    };
     let principal = &request_restrictions::apply_restrictions(state, principal, &narrowing)?;
     let view = state.components.gateway.view_for(principal, CallerType::Direct);
     let tool = state.tool_lists.resolve_tool_name(&view, &body.tool);

@@ -64,6 +64,7 @@ async fn explain_call(
         is_read_only: body.read_only,
         denies_network: body.no_web,
         task_type: body.task_type,
+        ..RequestRestrictions::default()
     };
     let call = HypotheticalCall {
         tool: body.tool,

@@ -27,6 +27,7 @@ mod sign_in_api;
 mod source_api;
 mod switch_api;
 mod tool_api;
+mod toolset_api;
 mod user_api;
 
 use serde_json::Value;
@@ -58,6 +59,7 @@ pub fn authenticated_routes() -> Vec<ApiRoute> {
         record_api::routes(),
         source_api::routes(),
         switch_api::routes(),
+        toolset_api::routes(),
         pin_api::routes(),
         plugin_api::routes(),
         key_api::routes(),

@@ -117,6 +117,7 @@ pub(super) async fn build_app(
     source_factory.config_report.set_active(config, &options.config_errors, Vec::new());
     let sources = source_factory.build_sources(config);
     foundation.intake.set_sources_and_policy(sources, &config.policy);
+    foundation.intake.set_configured_toolsets(toolset_definitions(config));
     let parts = (&foundation, &call_components, &source_factory);
     let state = build_state(options, parts, mac_key, clocks).await?;
     let CoreComponents { keys, ledger, intake, record_maintenance, .. } = foundation;
@@ -358,6 +359,11 @@ fn configuration_file(
         audit_log: Arc::clone(ledger) as Arc<dyn AuditLog>,
         clock: clocks.as_clock(),
     })
+}
+
+/// The toolsets of the configuration.
+pub(super) fn toolset_definitions(config: &Config) -> Vec<policy::ToolsetDefinition> {
+    config.toolsets.iter().map(|toolset| toolset.definition.clone()).collect()
 }
 
 fn build_credentials(config: &Config) -> Arc<UpstreamCredentials> {

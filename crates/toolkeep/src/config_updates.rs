@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tool::Problem;
 
+use super::app_assembly::toolset_definitions;
 use super::{App, issuer_connection, pending_approvals, source_factory, unmatched_names};
 use config::{Config, ConfigError, ConfigErrors, ConfigPosition, ConfigUpdate};
 
@@ -62,6 +63,7 @@ async fn apply_config(app: &App, first: Option<&Config>, config: &Config) {
     // Sources and policy change in one step, so that no tool is checked against the other version's
     // rules.
     app.intake.replace_sources_and_policy(sources, &config.policy).await;
+    app.intake.set_configured_toolsets(toolset_definitions(config));
     // Logged once the new policy is active, so that readers can rely on it.
     tracing::info!("configuration applied");
     unmatched_names::refresh_report(&app.source_factory.config_report, &app.intake).await;

@@ -200,6 +200,7 @@ fn build_intent(number: usize) -> Result<IntentRecord, String> {
         arguments_bytes: 17,
         may_change_state: true,
         has_unknown_effects: false,
+        toolset: None,
     })
 }
 

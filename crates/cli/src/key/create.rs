@@ -47,6 +47,9 @@ pub(crate) struct KeyCreateArgs {
     /// Role of the key. Can be repeated.
     #[arg(long = "role", value_name = "NAME", conflicts_with = "delegate")]
     roles: Vec<String>,
+    /// Toolset to which the key is bound: nothing else exists for it, and it has no rights.
+    #[arg(long, value_name = "NAME", conflicts_with = "rights")]
+    toolset: Option<String>,
     /// Description of the key.
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
@@ -107,6 +110,7 @@ impl KeyCreateArgs {
             rights,
             modules,
             roles,
+            toolset,
             label,
             expires,
         } = self;
@@ -116,12 +120,13 @@ impl KeyCreateArgs {
                 "level": level, "rights": rights, "person": person, "label": label,
                 "modules": modules, "expires_in": expires, "act_as": hand.act_as,
                 "allow": non_empty(hand.allow), "deny": hand.deny,
-                "read_only": hand.read_only, "no_web": hand.no_web,
+                "read_only": hand.read_only, "no_web": hand.no_web, "toolset": toolset,
             })
         } else {
             json!({
                 "subject": subject, "level": level.unwrap_or(tool::PermissionLevel::User), "person": person,
                 "rights": rights, "roles": non_empty(roles), "label": label, "modules": modules, "expires_in": expires,
+                "toolset": toolset,
             })
         };
         without_nulls(body)
@@ -168,7 +173,27 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::lifetime;
+    use clap::Parser;
+
+    use super::{KeyCreateArgs, lifetime};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: KeyCreateArgs,
+    }
+
+    /// Left out of a request, the toolset would leave the key unbound.
+    #[test]
+    fn a_new_and_a_delegated_key_are_bound_to_the_toolset() {
+        for kind in [&["--subject", "a"][..], &["--delegate"]] {
+            let line = [&["create"], kind, &["--toolset", "team"]].concat();
+            let body = Line::try_parse_from(line).unwrap().args.request_body();
+            assert_eq!(body["toolset"], "team", "{kind:?}");
+        }
+        let both = ["create", "--subject", "a", "--toolset", "t", "--right", "approve"];
+        assert!(Line::try_parse_from(both).is_err());
+    }
 
     #[test]
     fn lifetimes() {

@@ -68,7 +68,8 @@ fn format_pin_diff(pin: &Value) -> String {
     lines.join("\n")
 }
 
-fn format_change(change: &Value) -> String {
+/// Formats one change of a definition.
+pub(crate) fn format_change(change: &Value) -> String {
     let at = json_fields::field_line(change, "at", 200);
     let side = |key: &str, mark: &str| {
         let text = format_value(change.get(key)?);

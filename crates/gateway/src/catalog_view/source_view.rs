@@ -13,6 +13,8 @@ use super::residual_table::{CHUNK_TOOLS, ResidualInterner, ResidualTable, Residu
 #[derive(Debug)]
 pub(super) struct SourceView {
     merged_source: Arc<MergedSource>,
+    /// The same source with the items that a toolset leaves out, which decide on its other items.
+    whole_source: Arc<MergedSource>,
     tools: ResidualTable,
     /// One for each chunk of the table.
     chunks: Box<[ChunkSummary]>,
@@ -40,9 +42,10 @@ const FINGERPRINT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl SourceView {
     /// Builds the view of a source. Chunks of tools that the class's previous view of the source
-    /// has, under the same policy, are taken from it.
+    /// has, under the same policy, are taken from it; `whole` is the same source with the items that a
+    /// toolset leaves out.
     pub(super) fn new(
-        merged_source: &Arc<MergedSource>,
+        (merged_source, whole): (&Arc<MergedSource>, &Arc<MergedSource>),
         admit: impl Fn(&Arc<CatalogEntry>) -> Option<ResidualPolicy>,
         (interner, previous): (&ResidualInterner, Option<&Self>),
     ) -> Arc<Self> {
@@ -75,12 +78,16 @@ impl SourceView {
         let count = chunks.iter().map(|chunk| chunk.tool_count).sum();
         let most = chunks.iter().map(|chunk| chunk.max_argument_bytes).max();
         // A class without any tool of a source that has tools does not get its other items either.
-        let closed = count == 0 && !merged_source.source_catalog().tools.is_empty();
+        let closed = count == 0
+            && !whole.source_catalog().tools.is_empty()
+            && (Arc::ptr_eq(merged_source, whole)
+                || !whole.tools().any(|entry| admit(entry).is_some()));
         let methods = merged_source.source_catalog().methods.iter();
         let methods = methods.map(|entry| admit(entry).filter(|_| !closed)).collect();
         let tools = interner.build_table(residuals);
         interner.intern_source_view(Arc::new(Self {
             merged_source: Arc::clone(merged_source),
+            whole_source: Arc::clone(whole),
             tools,
             chunks: chunks.into(),
             methods,
@@ -109,6 +116,11 @@ impl SourceView {
     }
 
     /// Returns the merged source.
+    /// Whether it is the view of these sources as they are.
+    pub(super) fn is_of(&self, merged_source: &Arc<MergedSource>, whole: &Arc<MergedSource>) -> bool {
+        Arc::ptr_eq(&self.merged_source, merged_source) && Arc::ptr_eq(&self.whole_source, whole)
+    }
+
     pub(super) fn merged_source(&self) -> &Arc<MergedSource> {
         &self.merged_source
     }
@@ -120,7 +132,9 @@ impl SourceView {
 
     /// Returns true if both have equal content in shared memory.
     pub(super) fn shares_parts_with(&self, other: &Self) -> bool {
-        self.tools.shares_parts_with(&other.tools) && self.methods == other.methods
+        self.tools.shares_parts_with(&other.tools)
+            && self.methods == other.methods
+            && Arc::ptr_eq(&self.whole_source, &other.whole_source)
     }
 
     pub(super) fn residual_at(&self, index: usize) -> Option<&ResidualPolicy> {
@@ -177,6 +191,9 @@ impl SourceView {
             let mut own = DefaultHasher::new();
             entry.name.as_str().hash(&mut own);
             entry.definition_digest.hash(&mut own);
+            if entry.has_overrides {
+                (&entry.tool.title, &entry.tool.description).hash(&mut own);
+            }
             hash.wrapping_mul(FINGERPRINT_FACTOR).wrapping_add(own.finish())
         })
     }

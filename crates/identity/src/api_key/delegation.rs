@@ -36,6 +36,8 @@ pub struct DelegationRequest {
     pub is_person: bool,
     /// Label of the key for people.
     pub label: String,
+    /// Toolset to which the key is bound, if its parent is bound to none.
+    pub toolset: Option<String>,
     /// Time of expiry; the default is a day from now, and never after the parent key.
     pub expires_at: Option<WallTime>,
 }
@@ -81,6 +83,7 @@ impl NewKey {
         {
             return Err(KeyIssueError::ModuleNotAllowed(module.clone()));
         }
+        let toolset = delegated_toolset(record.toolset.as_ref(), request.toolset)?;
         let expires = delegated_expiry(delegator.expires_at(), request.expires_at, now)?;
         let hand_of = KeyDelegation {
             delegated_by: record.id.to_string(),
@@ -91,9 +94,8 @@ impl NewKey {
             is_created_key: false,
         };
         let delegations = record.delegations.iter().cloned().chain([hand_of]).collect();
-        let persona = request
-            .allowed_modules
-            .map(|all| Persona { name: "key".to_owned(), allowed_modules: Some(all) });
+        let named = |all| Persona { name: "key".to_owned(), allowed_modules: Some(all) };
+        let persona = request.allowed_modules.map(named);
         Ok(Self {
             org: record.org.clone(),
             level,
@@ -106,8 +108,20 @@ impl NewKey {
             creator: Some(delegator.subject().to_owned()),
             label: request.label,
             expires_at: Some(expires),
+            toolset,
             ..Self::for_user(id, subject)
         })
+    }
+}
+
+/// The toolset of a delegated key: its parent's, or another one if its parent has none.
+fn delegated_toolset(
+    own: Option<&String>,
+    asked: Option<String>,
+) -> Result<Option<String>, KeyIssueError> {
+    match (own, asked) {
+        (Some(own), Some(asked)) if *own != asked => Err(KeyIssueError::OtherToolset(own.clone())),
+        (own, asked) => Ok(asked.or_else(|| own.cloned())),
     }
 }
 

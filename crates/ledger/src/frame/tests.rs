@@ -100,7 +100,7 @@ prop_compose! {
             Some(parent) if chain => (Some(parent.chain_id()), u32::try_from(args_bytes).ok()),
             _ => (None, None),
         };
-        IntentRecord { call_id: call, parent_id: parent, chain_id, chain_index, continues_call: continues, recorded_at: WallTime(at), caller, interface: door, caller_type, tool_key: tool, definition_digest: definition, catalog_version: catalog, policy_digest: policy, reason: reason.into(), arguments_digest: args, arguments_bytes: args_bytes, may_change_state: effects, has_unknown_effects: effects && chain }
+        IntentRecord { call_id: call, parent_id: parent, chain_id, chain_index, continues_call: continues, recorded_at: WallTime(at), caller, interface: door, caller_type, tool_key: tool, definition_digest: definition, catalog_version: catalog, policy_digest: policy, reason: reason.into(), arguments_digest: args, arguments_bytes: args_bytes, may_change_state: effects, has_unknown_effects: effects && chain, toolset: chain.then(|| "t".to_owned()) }
     }
 }
 

@@ -182,6 +182,7 @@ pub(crate) fn intent(number: u64) -> IntentRecord {
         arguments_bytes: 17,
         may_change_state: true,
         has_unknown_effects: false,
+        toolset: None,
     }
 }
 

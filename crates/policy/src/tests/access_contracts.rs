@@ -30,6 +30,7 @@ fn narrowed(who: &Principal, read_only: bool, no_web: bool, task: Option<&str>) 
         is_read_only: read_only,
         denies_network: no_web,
         task_type,
+        ..RequestRestrictions::default()
     })
 }
 

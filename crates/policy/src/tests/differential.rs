@@ -137,6 +137,7 @@ pub(super) fn principal(q: &Q) -> Principal {
         is_read_only: q.read_only,
         denies_network: q.no_web,
         task_type: q.task.clone(),
+        ..RequestRestrictions::default()
     })
 }
 

@@ -104,6 +104,7 @@ fn intent(number: u128) -> IntentRecord {
         arguments_bytes: 2,
         may_change_state: false,
         has_unknown_effects: false,
+        toolset: None,
     }
 }
 

@@ -43,21 +43,42 @@ impl NameTables {
         if style == NameStyle::Native {
             return Arc::clone(&self.native);
         }
+        if view.full_catalog().is_selection() {
+            return self.selection_names(view);
+        }
         let all = self.catalog_names(view.full_catalog());
         if !all.depends_on_hidden(|name| view.find_tool(name).is_some()) {
             return all;
         }
-        let lock = || self.of_views.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = lock().get(&view.id) {
-            return found;
-        }
-        let (own, bytes) = run_blocking_if_many_tools(all.len(), || {
+        self.own_names(view, || {
             let seen: HashSet<&str> = view.list_tools().map(|entry| entry.name.as_str()).collect();
             let names = view.full_catalog().list_tools().map(|entry| entry.name.as_str());
             let hidden: Vec<&str> = names.filter(|name| !seen.contains(name)).collect();
             let bytes = (hidden.len() * BYTES_PER_MISSING_NAME).min(all.len() * BYTES_PER_NAME);
             (Arc::new(all.with_changed_names(&hidden, &[])), bytes)
-        });
+        })
+    }
+
+    /// Returns the name table of a toolset's view. That of the newest catalog knows other names.
+    fn selection_names(&self, view: &CatalogView) -> Arc<AliasMap> {
+        self.own_names(view, || {
+            let names = view.list_tools().map(|entry| entry.name.as_str());
+            let bytes = view.full_catalog().len() * BYTES_PER_NAME;
+            (Arc::new(AliasMap::with_safe_aliases(names)), bytes)
+        })
+    }
+
+    /// Returns the kept table of a view, or makes it, with its size in bytes.
+    fn own_names(
+        &self,
+        view: &CatalogView,
+        make: impl FnOnce() -> (Arc<AliasMap>, usize),
+    ) -> Arc<AliasMap> {
+        let lock = || self.of_views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().get(&view.id) {
+            return found;
+        }
+        let (own, bytes) = run_blocking_if_many_tools(view.full_catalog().len(), make);
         let forgotten = lock().insert(view.id, Arc::clone(&own), bytes + BYTES_PER_MISSING_NAME);
         if !forgotten.is_empty() {
             gateway::drop_in_background(true, forgotten);

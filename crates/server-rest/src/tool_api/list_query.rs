@@ -8,7 +8,9 @@ use formats::{ProviderFormat, ToolSearcher};
 use gateway::CatalogView;
 use serde::Deserialize;
 use server_core::error::ApiError;
-use server_core::request_restrictions::{NO_WEB_PARAM, READ_ONLY_PARAM, TASK_TYPE_PARAM};
+use server_core::request_restrictions::{
+    NO_WEB_PARAM, READ_ONLY_PARAM, TASK_TYPE_PARAM, TOOLSET_PARAM,
+};
 use server_core::route::QueryParam;
 use server_core::server_state::ServerState;
 use server_core::tool_lists::{self, MAX_PAGE_TOOLS, NameStyle, ToolPage};
@@ -65,6 +67,7 @@ pub(super) const LIST_QUERY: &[QueryParam] = &[
     READ_ONLY_PARAM,
     NO_WEB_PARAM,
     TASK_TYPE_PARAM,
+    TOOLSET_PARAM,
     QueryParam {
         name: "envelope",
         description: "list_tools: each tool with the fields of list_tools of the research registry; not \
@@ -83,6 +86,7 @@ pub(super) const SHOW_QUERY: &[QueryParam] = &[
     READ_ONLY_PARAM,
     NO_WEB_PARAM,
     TASK_TYPE_PARAM,
+    TOOLSET_PARAM,
 ];
 
 /// Query of the tool routes.

@@ -14,8 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::HEADER_TIMEOUT;
 use crate::http_service::{self, FastPathResponse, mcp_source_of};
 use server_core::admission::AdmissionCache;
-use server_core::error::ApiError;
-use server_mcp::{Endpoint, McpServerState};
+use server_mcp::{EndpointAddress, McpServerState};
 
 /// Largest request body on the fast path, in bytes.
 const MAX_BODY_BYTES: usize = 256 << 10;
@@ -25,7 +24,7 @@ pub(crate) struct McpRequestHead {
     pub(crate) uri: Uri,
     /// The source in the path `/mcp/{source}`, if any.
     pub(crate) source: Option<String>,
-    pub(crate) endpoint: Result<Endpoint, ApiError>,
+    pub(crate) endpoint: EndpointAddress,
     /// The headers without `Content-Length`, which differs between requests.
     pub(crate) headers: HeaderMap,
     /// Results that stay valid for these headers.
@@ -62,7 +61,7 @@ fn accept_head(head: RequestHead) -> Option<McpRequestHead> {
     let RequestHead { uri, headers, .. } = head;
     let source = mcp_source_of(uri.path())?;
     let source = (!source.is_empty()).then(|| source.to_owned());
-    let endpoint = Endpoint::from_request(source.clone(), &uri);
+    let endpoint = EndpointAddress::from_request(source.clone(), &uri);
     Some(McpRequestHead { uri, source, endpoint, headers, checks: HeadChecks::default() })
 }
 

@@ -84,6 +84,15 @@ pub(crate) async fn list_metadata(server: &FixtureServer, client: &Client, name:
     serde_json::from_slice(&tool.metadata).unwrap()
 }
 
+/// The names of the tools that this client's key gets.
+pub(crate) async fn listed_names(server: &FixtureServer, client: &Client) -> Vec<String> {
+    let (line, stop, _tasks) = connect_grpc(server).await;
+    let request = with_key(ListRequest {}, &client.bearer());
+    let list = line.node_client().list(request).await.unwrap().into_inner();
+    stop.cancel();
+    list.tools.into_iter().map(|tool| tool.name).collect()
+}
+
 impl GrpcServer {
     async fn key(&self, subject: &str, level: PermissionLevel) -> String {
         let mut key = NewKey::for_user(KeyStore::generate_key_id().unwrap(), subject);

@@ -18,3 +18,4 @@ mod skills;
 mod source;
 pub(crate) mod streams;
 pub(crate) mod tasks;
+mod toolsets;

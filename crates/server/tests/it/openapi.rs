@@ -67,6 +67,7 @@ fn body(path: &str, definition: &Value) -> Value {
         "/v1/sources/login/finish" => json!({"source": "s", "query": "code=1"}),
         "/v1/sources/logout" => json!({"source": "s"}),
         "/v1/switches" => json!({"source": "s", "tool": "none", "enabled": true}),
+        "/v1/toolsets/{name}/accept" => json!({"revision": format!("sha256:{}", "0".repeat(64))}),
         path if path.starts_with("/v1/pins/") => definition.clone(),
         _ => json!({}),
     }
@@ -151,6 +152,10 @@ fn statuses(method: &str, path: &str) -> &'static [u16] {
     // The record is in memory here.
     if path == "/v1/records/verification" && method == "post" {
         return &[404];
+    }
+    // It is removed in between, and nobody reviewed it.
+    if path.starts_with("/v1/toolsets/{name}") {
+        return &[200, 404, 409];
     }
     // There is no tool that runs one here.
     if path == "/v1/programs" && method == "post" {

@@ -182,11 +182,11 @@ async fn list_show_and_call_are_one_decision_for_random_keys_and_tools() {
         }
         let (client, who) = server.client_and_principal(dice.key(id)).await;
         let (read_only, no_web, task) = (dice.once_in(6), dice.once_in(6), dice.once_in(6));
-        let task_type = task.then(|| "math".to_owned());
         let narrowed = who.with_restrictions(&RequestRestrictions {
             is_read_only: read_only,
             denies_network: no_web,
-            task_type,
+            task_type: task.then(|| "math".to_owned()),
+            ..RequestRestrictions::default()
         });
         let task_query = if task { "&task_type=math" } else { "" };
         let query = format!("read_only={read_only}&no_web={no_web}{task_query}");

@@ -69,6 +69,9 @@ pub struct IntentRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[serde(rename = "unknown_effects")]
     pub has_unknown_effects: bool,
+    /// Name of the toolset in which the caller found the tool, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
 }
 
 /// Record body written when a call ends.

@@ -388,6 +388,18 @@ pub(super) const REQUESTS: &[Request] = &[
         missing(rules.is_home() && rules.may(Right::SourcesWrite))
     }),
     request("POST /refresh-tools", "/refresh-tools", "{}", refreshes),
+    request("GET /v1/toolsets", "/v1/toolsets", "", all),
+    request("GET /v1/toolsets/{name}", "/v1/toolsets/none", "", nobody),
+    request("PUT /v1/toolsets/{name}", "/v1/toolsets/matrix", "{}", adds_sources),
+    request("DELETE /v1/toolsets/{name}", "/v1/toolsets/none", "", |rules| {
+        missing(rules.is_home() && rules.may(Right::SourcesWrite))
+    }),
+    request(
+        "POST /v1/toolsets/{name}/accept",
+        "/v1/toolsets/none/accept",
+        r#"{"revision":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}"#,
+        |rules| missing(rules.may(Right::PinsWrite) && !rules.is_limited()),
+    ),
     request("GET /v1/attention", "/v1/attention", "", all),
     request("GET /v1/activity", "/v1/activity", "", all),
     request("GET /v1/records/storage", "/v1/records/storage", "", sees_storage),

@@ -126,7 +126,7 @@ async fn a_source_is_told_which_log_lines_are_wanted() {
     );
 }
 
-async fn changed(stream: &mut MessageStream) -> String {
+pub(super) async fn changed(stream: &mut MessageStream) -> String {
     within_a_minute(stream.next()).await["method"].as_str().unwrap().to_owned()
 }
 

@@ -1,6 +1,7 @@
 //! The catalog: all source catalogs merged in the operator's order.
 
 mod catalog_toolsets;
+mod tool_position;
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher as _;
@@ -17,6 +18,8 @@ use crate::source_catalog::SourceCatalog;
 use crate::toolset::Toolset;
 use tool::confusable_text::{confusable_skeleton, confusable_skeletons};
 use tool::source::ToolAlias;
+
+pub use tool_position::ToolPosition;
 
 /// All current items. Immutable and versioned; a call keeps the catalog that it started with.
 /// Unchanged parts are shared with the previous catalog.
@@ -42,31 +45,6 @@ pub struct Catalog {
     /// True if it is the selection of a toolset, or nothing: not the whole catalog of its version.
     is_selection: bool,
     hash_state: FastHashState,
-}
-
-/// Position of a tool in a catalog: slot of its source, and index in that source catalog. Ordered
-/// like the catalog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ToolPosition {
-    slot: u32,
-    index: u32,
-}
-
-impl ToolPosition {
-    fn from_indices(slot: usize, place: usize) -> Self {
-        let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        Self { slot: number(slot), index: number(place) }
-    }
-
-    /// Returns the slot of its source, an index of [`Catalog::merged_sources`].
-    pub fn slot_index(self) -> usize {
-        usize::try_from(self.slot).unwrap_or_default()
-    }
-
-    /// Returns the index in its source catalog.
-    pub fn tool_index(self) -> usize {
-        usize::try_from(self.index).unwrap_or_default()
-    }
 }
 
 /// Maximum number of empty slots beyond the number of sources.

@@ -19,6 +19,7 @@ use tool::ledger::{AuditLog, RecordInspector, RecordReader};
 use tool::plugin_admin::PluginAdmin;
 use tool::{Org, Secret, Store};
 
+use super::config_updates::toolset_definitions;
 use super::configuration_file::LoadedFile;
 use super::manifest_storage::ManifestStorage;
 use super::node_cluster::{self, NodeCluster};
@@ -359,11 +360,6 @@ fn configuration_file(
         audit_log: Arc::clone(ledger) as Arc<dyn AuditLog>,
         clock: clocks.as_clock(),
     })
-}
-
-/// The toolsets of the configuration.
-pub(super) fn toolset_definitions(config: &Config) -> Vec<policy::ToolsetDefinition> {
-    config.toolsets.iter().map(|toolset| toolset.definition.clone()).collect()
 }
 
 fn build_credentials(config: &Config) -> Arc<UpstreamCredentials> {

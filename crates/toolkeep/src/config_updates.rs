@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tool::Problem;
 
-use super::app_assembly::toolset_definitions;
 use super::{App, issuer_connection, pending_approvals, source_factory, unmatched_names};
 use config::{Config, ConfigError, ConfigErrors, ConfigPosition, ConfigUpdate};
 
@@ -102,4 +101,9 @@ fn restart_problems(first: Option<&Config>, now: &Config) -> Vec<Problem> {
         Problem::new(file.as_str(), message).with_help("restart the server, or undo the change")
     };
     differ.into_iter().filter(|(_, differs)| *differs).map(problem).collect()
+}
+
+/// The toolsets of the configuration.
+pub(super) fn toolset_definitions(config: &Config) -> Vec<policy::ToolsetDefinition> {
+    config.toolsets.iter().map(|toolset| toolset.definition.clone()).collect()
 }

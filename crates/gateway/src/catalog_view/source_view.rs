@@ -117,7 +117,11 @@ impl SourceView {
 
     /// Returns the merged source.
     /// Whether it is the view of these sources as they are.
-    pub(super) fn is_of(&self, merged_source: &Arc<MergedSource>, whole: &Arc<MergedSource>) -> bool {
+    pub(super) fn is_of(
+        &self,
+        merged_source: &Arc<MergedSource>,
+        whole: &Arc<MergedSource>,
+    ) -> bool {
         Arc::ptr_eq(&self.merged_source, merged_source) && Arc::ptr_eq(&self.whole_source, whole)
     }
 

@@ -199,7 +199,14 @@ impl SourceSelection {
     /// Selects prompts, resources and skills that are usable in the whole source.
     fn select_companions(&self, whole: &SourceCatalog, own: &mut SourceCatalog) {
         for companion in &whole.companion_items {
-            let Some(item) = self.companions.get(&companion.pin_name) else { continue };
+            let Some(item) = self.companions.get(&companion.pin_name) else {
+                // What a pin blocks stays blocked, also for templates that are selected.
+                let is_instructions = matches!(companion.content, CompanionContent::Instructions);
+                if !is_instructions && !whole.has_usable(companion) {
+                    own.companion_items.push(Arc::clone(companion));
+                }
+                continue;
+            };
             own.companion_items.push(Arc::clone(companion));
             if item.digest != companion.definition_digest || !whole.has_usable(companion) {
                 continue;

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tool::{Org, Source, SourceName};
 
-use crate::toolset_registry::ToolsetTable;
 use crate::{ConfiguredSource, PinRegistry};
 
 /// Window in which listings are batched while other sources are still starting, or the last catalog
@@ -45,6 +44,14 @@ struct SourceTable {
     running: HashMap<SourceName, RunningSource>,
     /// Time at which the catalog was published last.
     published_at: Option<Instant>,
+}
+
+impl SourceTable {
+    /// Returns the catalogs of the sources, in the operator's order.
+    fn source_catalogs(&self) -> Vec<Arc<SourceCatalog>> {
+        let running = self.order.iter().filter_map(|name| self.running.get(name));
+        running.map(|running| Arc::clone(&running.source_catalog)).collect()
+    }
 }
 
 /// A source with a task that is not in the catalog yet.
@@ -249,14 +256,20 @@ impl CatalogPublisher {
         self.versions.send_replace(self.current_snapshot.update_snapshot(None, Some(policy)));
     }
 
-    /// Sets the toolsets; the items stay.
-    pub(crate) fn set_toolsets(&self, toolsets: ToolsetTable) {
-        let _sources = self.lock_table();
+    /// Publishes the toolsets as they are, with the items of all sources as they are. Both are read
+    /// under the lock: an older table replaces no newer one, and whoever waits for a listing finds it
+    /// in the next version.
+    pub(crate) fn publish_toolsets(&self) {
+        let Some(pins) = &self.pin_registry else { return };
+        let mut sources = self.lock_table();
+        let toolsets = pins.toolsets().compile_table();
         let before = self.current_snapshot.catalog();
         if before.list_toolsets().eq(toolsets.values()) {
             return;
         }
-        let catalog = Arc::new(before.with_toolsets(before.version + 1, toolsets));
+        sources.published_at = Some(Instant::now());
+        let next = before.with_sources(before.version + 1, sources.source_catalogs());
+        let catalog = Arc::new(next.with_toolsets(before.version + 1, toolsets));
         self.versions.send_replace(self.current_snapshot.update_snapshot(Some(&catalog), None));
     }
 
@@ -271,10 +284,8 @@ impl CatalogPublisher {
 
     fn publish_with(&self, sources: &mut SourceTable, rules: Option<&Policy>) {
         sources.published_at = Some(Instant::now());
-        let shelf =
-            |name| sources.running.get(name).map(|running| Arc::clone(&running.source_catalog));
-        let shelves = sources.order.iter().filter_map(shelf).collect();
         let before = self.current_snapshot.catalog();
+        let shelves = sources.source_catalogs();
         let catalog = Arc::new(before.with_sources(before.version + 1, shelves));
         self.versions.send_replace(self.current_snapshot.update_snapshot(Some(&catalog), rules));
     }

@@ -248,7 +248,7 @@ impl SourceSupervisor {
     pub fn set_configured_toolsets(&self, definitions: Vec<ToolsetDefinition>) {
         let Some(registry) = self.toolset_registry() else { return };
         registry.set_configured(definitions);
-        self.publisher.set_toolsets(registry.compile_table());
+        self.publisher.publish_toolsets();
     }
 
     /// Returns a toolset with its items; `None` for an unknown one.
@@ -259,15 +259,15 @@ impl SourceSupervisor {
         Some((record, review))
     }
 
-    /// Creates a toolset, which accepts what its patterns select now, or changes one, which accepts
-    /// nothing. Returns true if it was created.
+    /// Creates a toolset, or changes one, which accepts nothing. A new one accepts what its patterns
+    /// select now if `may_accept`. Returns true if it was created.
     ///
     /// # Errors
     /// [`ToolsetError`].
     pub async fn put_toolset(
         &self,
         definition: ToolsetDefinition,
-        changed_by: &Caller,
+        (changed_by, may_accept): (&Caller, bool),
     ) -> Result<bool, ToolsetError> {
         definition.validate().map_err(ToolsetError::Definition)?;
         let registry = self.toolset_registry().ok_or(ToolsetError::NoStore)?;
@@ -295,6 +295,7 @@ impl SourceSupervisor {
         };
         let items = run_blocking(work).await?;
         let change = if is_new {
+            let items = if may_accept { items } else { BTreeMap::new() };
             ToolsetChange::Create(Box::new(definition), items)
         } else {
             ToolsetChange::Define(Box::new(definition))
@@ -350,10 +351,9 @@ impl SourceSupervisor {
 
     /// Publishes the toolsets; the catalog has them when this resolves.
     async fn publish_toolsets(&self) {
-        let Some(registry) = self.toolset_registry() else { return };
-        let (publisher, table) = (Arc::clone(&self.publisher), registry.compile_table());
+        let publisher = Arc::clone(&self.publisher);
         // Views of large catalogs are built before: not on a thread that others wait for.
-        drop(tokio::task::spawn_blocking(move || publisher.set_toolsets(table)).await);
+        drop(tokio::task::spawn_blocking(move || publisher.publish_toolsets()).await);
     }
 }
 

@@ -102,18 +102,22 @@ impl CallStatusReply {
 struct RecordedCaller {
     org: Org,
     subject: String,
+    key_id: String,
 }
 
 impl RecordedCaller {
     fn is_visible_to(&self, principal: &Principal) -> bool {
         self.org == *principal.org()
             && (principal.has_right(Right::RecordsRead) || self.subject == principal.subject())
+            // Other keys of the subject call tools that a toolset leaves out.
+            && (principal.rights_class().restrictions().toolsets.is_empty()
+                || self.key_id == principal.key_id())
     }
 }
 
 impl From<Caller> for RecordedCaller {
-    fn from(Caller { org, subject, .. }: Caller) -> Self {
-        Self { org, subject }
+    fn from(Caller { org, subject, key_id, .. }: Caller) -> Self {
+        Self { org, subject, key_id }
     }
 }
 

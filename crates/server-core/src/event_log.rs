@@ -232,7 +232,7 @@ impl EventLog {
             "change": change,
             "definition": record.digest_after,
         });
-        self.push_event(EventKind::PinChanged, EventScope::Pin, &data);
+        self.push_event(EventKind::PinChanged, EventScope::Pin(record.source.clone()), &data);
     }
 
     /// Adds an event of a source that became unavailable or available.

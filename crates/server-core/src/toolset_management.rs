@@ -104,9 +104,11 @@ pub async fn put_toolset(
         resources: entries(body.resources),
         skills: entries(body.skills),
     };
-    let caller = principal.caller();
-    let is_new =
-        state.components.intake.put_toolset(definition, caller).await.map_err(api_error)?;
+    // Who may not review definitions creates a toolset that waits for somebody who may.
+    let may_accept =
+        principal.has_right(Right::PinsWrite) && require_whole_catalog(principal).is_ok();
+    let by = (principal.caller(), may_accept);
+    let is_new = state.components.intake.put_toolset(definition, by).await.map_err(api_error)?;
     tracing::info!(toolset = %name, is_new, by = principal.key_id(), "toolset set");
     show_toolset(state, principal, name.as_str()).await
 }

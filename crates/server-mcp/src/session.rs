@@ -180,8 +180,8 @@ impl SessionStore {
         let known = self.lock_table();
         let shares_sources = |session: &&Arc<ClientSession>| {
             let other = &*session.binding[2];
-            // No source has the name of a mode.
-            let is_of_all = other.is_empty() || other.starts_with('?');
+            // No source has the name of a mode, or one with a space, as the binding of a toolset has.
+            let is_of_all = other.is_empty() || other.starts_with('?') || other.contains(' ');
             is_of_all || endpoint.source().is_none_or(|source| source == other)
         };
         let here = known.open.values().filter(shares_sources);

@@ -11,6 +11,8 @@ use tool::BoxFuture;
 
 /// Largest response that is read, in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
+/// Maximum time of one request, with its response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Webhooks by HTTP. Public addresses may be called, and the origins that the operator named.
 #[derive(Debug)]
@@ -67,7 +69,11 @@ impl WebhookTransport for EgressWebhooks {
         url: &'a str,
         request: WebhookRequest,
     ) -> BoxFuture<'a, Result<Bytes, WebhookFailure>> {
-        Box::pin(self.send_request(url, request))
+        Box::pin(async move {
+            // A receiver that sends a byte now and then is not waited for.
+            let sent = tokio::time::timeout(REQUEST_TIMEOUT, self.send_request(url, request));
+            sent.await.unwrap_or(Err(WebhookFailure::Timeout))
+        })
     }
 }
 

@@ -165,3 +165,24 @@ fn what_a_selection_does_not_list_cannot_be_read() {
     assert!(!whole.is_resource_blocked("file:///three") && !whole.is_template_blocked("x://{id}"));
     assert_ne!(whole.companion_items[0].definition_digest, Digest([0; 32]));
 }
+
+#[test]
+fn what_a_pin_blocks_is_not_read_through_a_template_alone() {
+    let offers = vec![resource("file:///x", false), resource("file:///{id}", true)];
+    let mut whole = SourceCatalog::clone(&source("a", offers));
+    let pin = |source: &SourceCatalog, text: &str| {
+        let found =
+            source.observed_definitions().find(|it| it.raw_definition.as_str().contains(text));
+        found.unwrap().pin_name.clone()
+    };
+    let (blocked, template) = (pin(&whole, "///x"), pin(&whole, "{id}"));
+    whole.apply_pins(|name, _| *name != blocked);
+    let catalog = Catalog::from_sources(1, vec![Arc::new(whole)]);
+    let toolset = accept(&catalog, &[("a", template.as_str())], &[]);
+    let selected = toolset.select_from(&catalog);
+    for catalog in [&catalog, &*selected] {
+        let source = catalog.find_source("a").unwrap();
+        assert!(source.is_resource_blocked("file:///x"));
+        assert!(!source.is_resource_blocked("file:///y"), "the control: the template is there");
+    }
+}

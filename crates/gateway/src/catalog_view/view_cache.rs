@@ -316,6 +316,7 @@ impl ViewCache {
         ready.unwrap_or_else(|| {
             let mut fresh = SnapshotViews::for_snapshot(now, at);
             fresh.share_parts_of(before, now, at);
+            fresh.interner.retain_sources(&now.catalog);
             fresh
         })
     }

@@ -136,7 +136,7 @@ impl SentenceVectors {
             read.extend(rows.iter().flat_map(|row| read_row(&row.bytes)));
             keys.extend(rows.into_iter().map(|row| (row.key, row.version)));
         }
-        if read.len() > MAX_VECTORS {
+        if read.len() >= MAX_VECTORS {
             for (key, version) in keys {
                 self.store.put_value(&key, WritePrecondition::Version(version), None).await?;
             }

@@ -18,8 +18,8 @@ use super::event_errors::access_revoked;
 use super::event_reader::{EventReader, occurrence};
 use crate::McpServerState;
 
-/// Maximum number of events that are read at once.
-const PAGE_EVENTS: usize = 16;
+/// Maximum number of events that are read at once: each is judged when it is sent.
+const PAGE_EVENTS: usize = 1;
 /// Number of abandoned events in a row after which deliveries are suspended until the next refresh.
 const SUSPEND_AFTER: u32 = 5;
 /// Time for which a replaced secret still signs.

@@ -136,7 +136,13 @@ impl WebhookTable {
 
 impl TableState {
     fn check_limits(&mut self, root_key: &str, now: WallTime) -> Result<(), LimitReached> {
-        self.subscriptions.retain(|_, subscription| !subscription.is_expired(now));
+        self.subscriptions.retain(|_, subscription| {
+            let is_expired = subscription.is_expired(now);
+            if is_expired {
+                subscription.end.cancel();
+            }
+            !is_expired
+        });
         let own = self.subscriptions.values().filter(|it| *it.root_key == *root_key).count();
         if own >= MAX_PER_KEY {
             return Err(LimitReached { limit: "subscriptions", max: MAX_PER_KEY });

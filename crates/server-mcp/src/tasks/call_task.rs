@@ -1,7 +1,7 @@
 //! One call as a task: creation, input requests, result and listeners.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,7 +39,7 @@ pub(crate) struct CallTask {
     pub(super) root_key: Box<str>,
     /// The rights with which the call continues in a later process; `None` in that process.
     pub(super) rights: Option<TaskRights>,
-    pub(super) capabilities: ClientCapabilities,
+    pub(super) capabilities: OnceLock<ClientCapabilities>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) created: Notify,
     /// Notifies that the source has taken up a call of an earlier process.
@@ -65,7 +65,7 @@ impl CallTask {
             owner,
             root_key,
             rights: Some(rights),
-            capabilities,
+            capabilities: OnceLock::from(capabilities),
             clock,
             created: Notify::new(),
             continued: Notify::new(),
@@ -237,7 +237,9 @@ impl CallTask {
 
     async fn request_input(&self, method: &str, params: Json) -> Result<Json, ClientRequestError> {
         let bytes = params.bytes().len();
-        let is_allowed = client_capabilities::supports_request(&self.capabilities, method, &params)
+        let can = self.capabilities.get();
+        let is_allowed = can
+            .is_some_and(|can| client_capabilities::supports_request(can, method, &params))
             && bytes <= MAX_INPUT_REQUEST_BYTES;
         if !is_allowed || !self.store.reserve_result_bytes(self, bytes) {
             return Err(ClientRequestError::Unavailable);

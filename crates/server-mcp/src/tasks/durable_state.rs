@@ -1,14 +1,13 @@
 //! The part of a task that outlives its process: its row, and the continuation of its call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use mcp::RpcError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tool::executor::ClientCapabilities;
 use tool::{CallId, Clock, ToolCall};
 
 use super::call_task::CallTask;
@@ -35,7 +34,8 @@ impl CallTask {
             owner: TaskOwner::default(),
             root_key,
             rights: None,
-            capabilities: ClientCapabilities::default(),
+            // Those of the client that continues it.
+            capabilities: OnceLock::new(),
             clock,
             created: Notify::new(),
             continued: Notify::new(),

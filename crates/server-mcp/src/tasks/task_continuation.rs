@@ -45,6 +45,8 @@ pub(super) fn continue_if_dormant(request: &RequestContext<'_>, task: &Arc<CallT
     call_request.caller_type = CallerType::Direct;
     call_request.meta = upstream_meta(request);
     call_request.client_capabilities = completion.capabilities.clone();
+    // Questions of the source go to the client that asked for the task.
+    drop(task.capabilities.set(completion.capabilities.clone()));
     call_request.resumption = Some(resumption(call, state));
     call_request.task = Some(Box::new(TaskRequest {
         task: Arc::clone(task) as _,

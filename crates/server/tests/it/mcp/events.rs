@@ -284,3 +284,26 @@ async fn webhooks_of_one_key_are_bounded_and_end_with_its_access() {
     assert_eq!((ends, events.len()), (16, 1), "{events:?}");
     assert_eq!(events[0]["data"]["source"], "s1");
 }
+
+/// A list of pins leaves out the sources that a persona hides, and so do its events.
+#[tokio::test]
+async fn an_event_of_a_pin_reaches_nobody_who_does_not_see_its_source() {
+    let bench = EventServer::new().await;
+    bench.server.set_guest_sources(Some(&["s"])).await;
+    let reviewer = bench.server.client_with(|key| {
+        (key.subject, key.is_agent) = ("rev".to_owned(), false);
+        key.rights = [identity::Right::PinsWrite].into();
+    });
+    let reviewer = reviewer.await;
+    let owner = bench.server.owner_client().await;
+    let asked = json!({"name": "pin.changed"});
+    let mut limited = reviewer.modern_stream("events/stream", asked.clone()).await;
+    let mut whole = owner.modern_stream("events/stream", asked).await;
+    for stream in [&mut limited, &mut whole] {
+        assert_eq!(stream.next().await["method"], "notifications/events/active");
+    }
+    bench.change_pin("hr");
+    bench.change_pin("s");
+    assert_eq!(limited.next().await["params"]["data"]["source"], "s");
+    assert_eq!(whole.next().await["params"]["data"]["source"], "hr", "the control");
+}

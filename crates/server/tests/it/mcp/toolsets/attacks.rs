@@ -116,7 +116,10 @@ async fn a_bound_key_calls_nothing_outside_of_its_toolset_at_any_interface() {
     put(&server, "wide", &json!({"roles": ["*"], "tools": ["s.*", "docs.*"]})).await;
     let (key, free) = (bound(&server, "team", "team").await, agent(&server, &["team"]).await);
     let secret = "docs.drop";
-    assert_eq!(free.call_tool(secret, json!({})).await.status, 200);
+    let called = free.call_tool(secret, json!({})).await.expect_ok();
+    let record = format!("/v1/calls/{}", called["call_id"].as_str().unwrap());
+    assert_eq!(free.get(&record).await.status, 200, "the control");
+    assert_eq!(key.get(&record).await.status, 404, "another key of its user called it");
     assert_eq!(key.call_tool(secret, json!({})).await.error().1, "unknown_tool");
     for (name, endpoint) in [(secret, "/mcp"), (secret, "/mcp/docs"), (secret, "/mcp/team")] {
         let answer = call(&key.with_endpoint(endpoint), name).await.to_string();
@@ -279,6 +282,15 @@ async fn only_those_with_the_rights_change_and_accept_toolsets() {
         let accepted = client.post("/v1/toolsets/team/accept", &accept).await;
         assert_eq!(accepted.status, accepts, "{rights:?} {}", accepted.text());
     }
+    // Who may not review definitions creates a toolset that waits.
+    let mut own = team();
+    own["roles"] = json!(["*"]);
+    let maker = with(&[Right::SourcesWrite]).await;
+    maker.put("/v1/toolsets/waiting", &own).await.expect_ok();
+    put(&server, "ready", &own).await;
+    let ann = agent(&server, &[]).await;
+    assert_eq!(tool_names(&ann.with_endpoint("/mcp/waiting")).await, [""; 0]);
+    assert_eq!(tool_names(&ann.with_endpoint("/mcp/ready")).await.len(), 2, "the control");
     for (field, value) in [
         ("tools", json!(["a b"])),
         ("roles", json!(["a b"])),

@@ -6,10 +6,10 @@ use crate::analyzed_tool::ToolText;
 use crate::quantized_vector::QuantizedVector;
 use crate::query_terms::QueryTerms;
 use crate::ranking_weights::RankingWeights;
-use crate::tier_mixing::MIN_CLAUSE_WORDS;
+use crate::tier_mixing::{MAX_CLAUSE_VECTORS, MIN_CLAUSE_WORDS};
 
 /// Maximum number of texts that one query is embedded as: itself, and its first clauses.
-pub const MAX_QUERY_TEXTS: usize = 5;
+pub const MAX_QUERY_TEXTS: usize = 1 + MAX_CLAUSE_VECTORS;
 
 /// Vectors of one query by a sentence model.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub fn query_texts(query: &str) -> Vec<String> {
     let terms = QueryTerms::parse(query, &RankingWeights::default());
     let mut texts = vec![query.to_owned()];
     if terms.clauses > 1 {
-        texts.extend(terms.clause_texts(MIN_CLAUSE_WORDS).into_iter().take(MAX_QUERY_TEXTS - 1));
+        texts.extend(terms.clause_texts(MIN_CLAUSE_WORDS).into_iter().take(MAX_CLAUSE_VECTORS));
     }
     texts
 }

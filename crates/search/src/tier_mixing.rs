@@ -10,7 +10,7 @@ use word_vectors::is_known_word;
 /// Number of terms below which the sentence model gains no more weight: a query of one word may be a name.
 const MIN_SENTENCE_TERMS: usize = 3;
 /// Maximum number of clauses with a vector of their own.
-const MAX_CLAUSE_VECTORS: usize = 4;
+pub(crate) const MAX_CLAUSE_VECTORS: usize = 4;
 /// Minimum number of words of such a clause.
 pub(crate) const MIN_CLAUSE_WORDS: usize = 2;
 /// Maximum number of tools that are compared with clauses, the best ones for the whole query.
@@ -84,20 +84,29 @@ impl SearchIndex {
 
     /// Returns the weight of the sentence model for a query.
     fn weight_of_sentences(&self, terms: &QueryTerms) -> f32 {
-        let weights = &self.weights;
-        let length = small_number(terms.terms.len().max(MIN_SENTENCE_TERMS)) / USUAL_TERMS;
-        let known = known_share(terms).powf(weights.vector_unknown_decline);
-        weights.sentence_weight * length.powf(-weights.sentence_decline) * known
+        let (weight, decline) = (self.weights.sentence_weight, self.weights.sentence_decline);
+        let count = terms.terms.len().max(MIN_SENTENCE_TERMS);
+        self.declining_weight(terms, count, (weight, decline))
     }
 
-    /// Returns the weight of the vectors for a query. Words of a long query say more than its
-    /// meaning as a whole; and where the vectors know few words, as of a CJK text, their mean says
-    /// little.
+    /// Returns the weight of the word vectors for a query.
     fn weight_of_vectors(&self, terms: &QueryTerms) -> f32 {
-        let weights = &self.weights;
-        let length = small_number(terms.terms.len()) / USUAL_TERMS;
-        let known = known_share(terms).powf(weights.vector_unknown_decline);
-        weights.vector_weight * length.powf(-weights.vector_decline) * known
+        let (weight, decline) = (self.weights.vector_weight, self.weights.vector_decline);
+        self.declining_weight(terms, terms.terms.len(), (weight, decline))
+    }
+
+    /// Returns the weight of vectors for a query of a number of terms. Words of a long query say more
+    /// than its meaning as a whole; and where few words are known, as of a CJK text, their vectors say
+    /// little.
+    fn declining_weight(
+        &self,
+        terms: &QueryTerms,
+        count: usize,
+        (weight, decline): (f32, f32),
+    ) -> f32 {
+        let length = small_number(count) / USUAL_TERMS;
+        let known = known_share(terms).powf(self.weights.vector_unknown_decline);
+        weight * length.powf(-decline) * known
     }
 
     /// Returns the vectors of the clauses, which raise the tools nearest to one of them.

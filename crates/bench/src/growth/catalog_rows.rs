@@ -45,21 +45,14 @@ const CHANGES: u64 = 9;
 
 /// Measures the rows of changed tools and of unchanged listings.
 pub(super) async fn measure_catalog_rows(sizes: CatalogSizes) -> Result<Vec<GrowthRow>, String> {
-    let row = |name, grows, counts, exponent_limit| GrowthRow {
-        name,
-        grows,
-        counts,
-        exponent_limit,
-        points: Vec::new(),
-    };
     // The tables of a catalog are trees: their depth grows.
-    let mut small = row(
+    let mut small = GrowthRow::new(
         "one tool of a small source changed, until its pages of all lists have it",
         "tools",
         "allocations",
         0.06,
     );
-    let mut large = row(
+    let mut large = GrowthRow::new(
         "one tool of a tenth of all tools changed, until its pages of all lists have it",
         "tools",
         "allocations",
@@ -69,7 +62,7 @@ pub(super) async fn measure_catalog_rows(sizes: CatalogSizes) -> Result<Vec<Grow
         small.points.push(measure_change(*tools, sizes.tools_per_source)?);
         large.points.push(measure_change(*tools, tools / sizes.large_sources)?);
     }
-    let mut unchanged = row(
+    let mut unchanged = GrowthRow::new(
         "all sources listed again without change",
         "rights classes",
         "catalogs published and views built",

@@ -28,6 +28,16 @@ pub(crate) struct GrowthRow {
 }
 
 impl GrowthRow {
+    /// Creates a row without points.
+    pub(crate) fn new(
+        name: &'static str,
+        grows: &'static str,
+        counts: &'static str,
+        exponent_limit: f64,
+    ) -> Self {
+        Self { name, grows, counts, exponent_limit, points: Vec::new() }
+    }
+
     /// Returns the exponent of the times.
     pub(crate) fn time_exponent(&self) -> f64 {
         fit_exponent(self.points.iter().map(|point| (point.size, point.micros * 1e3)))

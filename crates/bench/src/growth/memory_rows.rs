@@ -33,22 +33,17 @@ const STRUCTURES: [&str; 5] = [
 
 /// Measures the memory of each structure and of rights classes.
 pub(super) async fn measure_memory_rows(sizes: CatalogSizes) -> Result<Vec<GrowthRow>, String> {
-    let row = |name, grows, counts, exponent_limit| GrowthRow {
-        name,
-        grows,
-        counts,
-        exponent_limit,
-        points: Vec::new(),
-    };
-    let mut rows: Vec<_> =
-        STRUCTURES.iter().map(|name| row(name, "tools", "bytes of a tool", 0.05)).collect();
+    let mut rows: Vec<_> = STRUCTURES
+        .iter()
+        .map(|name| GrowthRow::new(name, "tools", "bytes of a tool", 0.05))
+        .collect();
     for tools in sizes.tools {
         let points = measure_structures(*tools, sizes.tools_per_source).await?;
         for (row, point) in rows.iter_mut().zip(points) {
             row.points.push(point);
         }
     }
-    let mut classes = row(
+    let mut classes = GrowthRow::new(
         "memory of rights classes: views and first pages of two formats",
         "rights classes",
         "bytes",

@@ -1,4 +1,4 @@
-//! Which tools a list defers: models get their definitions only after a search.
+//! The rule by which a list defers tools: models get their definitions only after a search.
 
 use std::collections::HashSet;
 

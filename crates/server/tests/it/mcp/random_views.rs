@@ -20,13 +20,18 @@ fn counts() -> (usize, u64) {
 }
 
 /// A generator of numbers that are the same in each run.
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+
+    /// Some of these, each with an even chance.
+    pub(super) fn some<T: Copy>(&mut self, all: &[T]) -> Vec<T> {
+        all.iter().copied().filter(|_| self.below(2) == 0).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use testkit::executor::echo_executor;
 use tool::{PermissionLevel, SourceTrust};
 
+use super::super::random_views::Numbers;
 use super::{put, tool_names};
 use crate::support::client::message;
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
@@ -20,21 +21,6 @@ const TOOLS: usize = 4;
 /// Toolsets and callers: a sample, or the full counts.
 fn counts() -> (usize, usize) {
     if std::env::var_os("TOOLKEEP_DEEP").is_some() { (40, 100) } else { (6, 8) }
-}
-
-/// A generator of numbers that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % limit
-    }
-
-    fn some<T: Copy>(&mut self, all: &[T]) -> Vec<T> {
-        all.iter().copied().filter(|_| self.below(2) == 0).collect()
-    }
 }
 
 struct RandomTool {

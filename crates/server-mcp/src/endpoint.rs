@@ -71,14 +71,27 @@ impl EndpointAddress {
         Self { endpoint: Endpoint::from_request(segment, uri), toolset }
     }
 
-    /// Resolves the endpoint that the address names at this moment.
+    /// Resolves the endpoint that the address names for a caller at this moment. Of a toolset that the
+    /// caller may not use, each option of the address is refused as of a source, so that none tells
+    /// whether it exists; nor does a source get the address then.
     ///
     /// # Errors
     /// Returns an error if the query cannot be parsed.
-    pub fn resolve(&self, state: &McpServerState) -> Result<&Endpoint, ApiError> {
-        let toolset = self.toolset.as_ref();
-        let toolset = toolset.filter(|(name, _)| state.components.gateway.has_toolset(name));
-        let found = toolset.map_or(&self.endpoint, |(_, endpoint)| endpoint);
+    pub fn resolve(
+        &self,
+        state: &McpServerState,
+        principal: &Principal,
+    ) -> Result<&Endpoint, ApiError> {
+        let gateway = &state.components.gateway;
+        let found = match &self.toolset {
+            Some((name, endpoint)) if gateway.has_toolset(name) => {
+                let restrictions = RequestRestrictions::to_toolset(name.as_ref());
+                let narrowed = principal.with_restrictions(&restrictions);
+                let may_use = gateway.may_use_toolset(narrowed.rights_class());
+                if may_use || self.endpoint.is_ok() { endpoint } else { &self.endpoint }
+            }
+            _ => &self.endpoint,
+        };
         found.as_ref().map_err(Clone::clone)
     }
 }

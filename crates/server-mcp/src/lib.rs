@@ -205,7 +205,7 @@ async fn handle_http(
         return handle_post(&state, &principal, source, request).await;
     }
     let address = EndpointAddress::from_request(source, request.uri());
-    let scope = address.resolve(&state)?;
+    let scope = address.resolve(&state, &principal)?;
     let principal = scope.narrow_principal(&principal);
     let reply = match *request.method() {
         Method::DELETE => server_stream::end_session(&state, &principal, scope, request.headers()),
@@ -230,7 +230,7 @@ pub async fn handle_post(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let address = EndpointAddress::from_request(source, &parts.uri);
-    let scope = address.resolve(state)?;
+    let scope = address.resolve(state, principal)?;
     let bytes = read_call_body(state, principal, body).await?;
     Ok(dispatch::handle_message(state, principal, scope, &parts.headers, bytes)
         .await

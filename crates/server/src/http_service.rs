@@ -133,7 +133,7 @@ pub(crate) async fn handle_fast_path(
     };
     let check_media_types =
         || server_mcp::reject_headers(headers).map(Box::new).map_or(Ok(()), Err);
-    match endpoint.resolve(state) {
+    match endpoint.resolve(state, &principal) {
         Ok(scope) => {
             FastPathResponse::Mcp(match checks.media_types.ensure_passed(check_media_types) {
                 Ok(()) => {

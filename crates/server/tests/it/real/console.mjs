@@ -1,69 +1,9 @@
-// Uses the console in Chromium and prints what it found as JSON.
-//
-// Arguments: the folder with node_modules, Chromium, the address of the server, a folder for
-// pictures, and the ID of a program. The key comes from the standard input.
-import { createRequire } from "node:module";
+// Uses the console in Chromium as operators do, by keyboard and by mouse.
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
-
-const [modules, executablePath, address, pictures, program] = process.argv.slice(2);
-const require = createRequire(join(modules, "index.js"));
-const { chromium } = require("playwright-core");
-const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const key = readFileSync(0, "utf8").trim();
-
-const found = { dialogs: [], errors: [], foreign: [], violations: [], wide: [], bytes: {}, steps: {} };
-
-// A page that notes dialogs, errors (a breach of the content policy is one) and foreign requests.
-async function openPage(browser, options) {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  page.on("dialog", (dialog) => { found.dialogs.push(dialog.message()); dialog.dismiss(); });
-  page.on("pageerror", (error) => found.errors.push(String(error)));
-  page.on("console", (message) => {
-    if (message.type() === "error") found.errors.push(`${page.url()}: ${message.text()}`);
-  });
-  page.on("request", (request) => {
-    if (!request.url().startsWith(`${address}/`)) found.foreign.push(request.url());
-  });
-  return page;
-}
-
-async function signIn(page, path) {
-  await page.goto(`${address}${path}`);
-  // The page does so itself when it is first drawn, which may be after it has loaded.
-  await page.locator("#key").focus();
-  await page.keyboard.type(key);
-  await page.keyboard.press("Enter");
-  await page.waitForURL((url) => url.pathname === path);
-}
+import { address, found, key, openPage, program, signIn, useBrowser } from "./console_browser.mjs";
 
 async function tap(page, ...keys) {
   for (const each of keys) await page.keyboard.press(each);
-}
-
-// Both themes and a narrow window: accessibility, width, and a picture.
-async function examine(browser, name, path, isSignedIn = true) {
-  for (const [kind, colorScheme, width] of [
-    ["light", "light", 1280], ["dark", "dark", 1280], ["narrow", "light", 360], ["4k", "dark", 3840],
-  ]) {
-    const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 }, bypassCSP: true });
-    if (isSignedIn) await signIn(page, "/ui/tools");
-    const response = await page.goto(`${address}${path}`);
-    found.bytes[name] = (await response.body()).length;
-    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    if (overflow > 0) found.wide.push(`${name} ${kind}: ${overflow} pixels`);
-    await page.evaluate(axe);
-    const result = await page.evaluate(() => window.axe.run());
-    for (const violation of result.violations) {
-      if (["serious", "critical"].includes(violation.impact)) {
-        const where = violation.nodes.map((node) => node.target.join(" ")).join(", ");
-        found.violations.push(`${name} ${kind}: ${violation.id}: ${where}`);
-      }
-    }
-    await page.screenshot({ path: join(pictures, `${name}-${kind}.png`), fullPage: width < 3840 });
-    await page.context().close();
-  }
 }
 
 // The flow of approvals by keyboard alone, from the sign-in page on.
@@ -329,41 +269,17 @@ async function postFromElsewhere(browser) {
   await page.context().close();
 }
 
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-try {
-  await examine(browser, "sign-in", "/ui/sign-in", false);
-  await examine(browser, "overview", "/ui");
-  await examine(browser, "approvals", "/ui/approvals");
-  await examine(browser, "calls", "/ui/calls");
-  await examine(browser, "sources", "/ui/sources");
+// The address of a pending call that no other flow decides about.
+async function callToEdit(browser) {
   const page = await openPage(browser, {});
   await signIn(page, "/ui/approvals");
-  const call = await page.locator("[data-open]").first().getAttribute("href");
-  // One that no other flow decides about.
-  const edited = await page.locator("[data-open]").nth(3).getAttribute("href");
+  const path = await page.locator("[data-open]").nth(3).getAttribute("href");
   await page.context().close();
-  await examine(browser, "call", call);
-  await examine(browser, "pins", "/ui/pins");
-  await examine(browser, "pin", "/ui/pins/files/files.read");
-  await examine(browser, "keys", "/ui/access");
-  await examine(browser, "users", "/ui/access/users");
-  await examine(browser, "roles", "/ui/access/roles");
-  await examine(browser, "personas", "/ui/access/personas");
-  await examine(browser, "orgs", "/ui/access/orgs");
-  await examine(browser, "source-tools", "/ui/sources/files/tools");
-  await examine(browser, "record", "/ui/record");
-  await examine(browser, "live", "/ui/calls/live");
-  await examine(browser, "program", `/ui/calls/${program}`);
-  await examine(browser, "matrix", "/ui/access/tools");
-  await examine(browser, "decision", "/ui/access/decision?tool=rm");
-  await examine(browser, "policy", "/ui/access/policy");
-  await examine(browser, "add-source", "/ui/sources/add");
-  await examine(browser, "nodes", "/ui/nodes");
-  await examine(browser, "plugins", "/ui/plugins");
-  await examine(browser, "plugin", "/ui/plugins/notes");
-  await examine(browser, "tools", "/ui/tools");
-  await examine(browser, "tool", "/ui/tools/rm");
-  await examine(browser, "hostile", "/ui/tools/hostile");
+  return path;
+}
+
+await useBrowser(async (browser) => {
+  const edited = await callToEdit(browser);
   await postFromElsewhere(browser);
   await decideByKeyboard(browser);
   await decideWithoutScript(browser);
@@ -377,7 +293,4 @@ try {
   await watchApprovals(browser);
   await operate(browser);
   await watchCalls(browser);
-} finally {
-  await browser.close();
-}
-console.log(JSON.stringify(found));
+});

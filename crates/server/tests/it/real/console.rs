@@ -1,5 +1,5 @@
-//! The web console in Chromium: the flow of approvals by keyboard alone and without a script,
-//! accessibility, width, and requests to nobody else.
+//! The web console in Chromium: what operators do in it by keyboard alone and without a script, and
+//! each page's accessibility, width, and requests to nobody else.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -28,26 +28,61 @@ const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{2
 /// onload="alert(4)"><rect width="40" height="30" fill="green"/></svg>`.
 const PICTURE: &str = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRoPSI0MCIgaGVpZ2h0PSIzMCIgb25sb2FkPSJhbGVydCg0KSI+PHJlY3Qgd2lkdGg9IjQwIiBoZWlnaHQ9IjMwIiBmaWxsPSJncmVlbiIvPjwvc3ZnPg==";
 
-/// Runs the script with a key, and returns what it found. Tells when it watches the list of approvals.
-fn run_script(
-    (address, key, program): (&str, &str, CallId),
-    pictures: &Path,
-    watching: [Sender<()>; 2],
-) -> Value {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real/console.mjs");
-    let mut node = browser_script(&script);
-    node.arg(address).arg(pictures).arg(program.to_string());
-    let mut node = node.spawn().unwrap();
-    node.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
-    let (mut watching, mut output) = (watching.into_iter(), String::new());
-    for line in BufReader::new(node.stdout.take().unwrap()).lines() {
-        match line.unwrap().as_str() {
-            "watching" => watching.next().unwrap().send(()).unwrap(),
-            line => output.push_str(line),
+/// A script that uses the console of a server. Each line that is "watching" is passed on to the next
+/// of the senders.
+struct ConsoleScript {
+    file: &'static str,
+    address: String,
+    key: String,
+    program: CallId,
+    watching: Vec<Sender<()>>,
+}
+
+impl ConsoleScript {
+    /// A script that signs in as the server's owner.
+    async fn with_owner(file: &'static str, bench: &ApprovalServer) -> Self {
+        let bearer = bench.owner.bearer();
+        Self {
+            file,
+            address: format!("http://{}", bench.server.address),
+            key: bearer.strip_prefix("Bearer ").unwrap().to_owned(),
+            program: run_program(bench).await,
+            watching: Vec::new(),
         }
     }
-    assert!(node.wait().unwrap().success(), "{output}");
-    serde_json::from_str(&output).unwrap()
+
+    /// The folder of the pictures, which is there.
+    fn picture_folder(&self) -> PathBuf {
+        let name = Path::new(self.file).file_stem().unwrap();
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// Runs the script, and returns what it found.
+    fn run_script(self) -> Value {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real").join(self.file);
+        let mut node = browser_script(&script);
+        node.arg(&self.address).arg(self.picture_folder()).arg(self.program.to_string());
+        let mut node = node.spawn().unwrap();
+        node.stdin.take().unwrap().write_all(self.key.as_bytes()).unwrap();
+        let (mut watching, mut output) = (self.watching.into_iter(), String::new());
+        for line in BufReader::new(node.stdout.take().unwrap()).lines() {
+            match line.unwrap().as_str() {
+                "watching" => watching.next().unwrap().send(()).unwrap(),
+                line => output.push_str(line),
+            }
+        }
+        assert!(node.wait().unwrap().success(), "{output}");
+        serde_json::from_str(&output).unwrap()
+    }
+}
+
+/// Checks that no page did what none may do.
+fn assert_harmless(found: &Value) {
+    for nothing in ["dialogs", "errors", "foreign", "violations", "wide"] {
+        assert_eq!(found[nothing], json!([]), "{nothing}");
+    }
 }
 
 /// A server with everything that operators look at.
@@ -175,21 +210,27 @@ async fn add_changed_source(bench: &ApprovalServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_page_is_readable_by_everybody_in_both_themes_and_each_width() {
+    let bench = prepared_server().await;
+    let script = ConsoleScript::with_owner("console_pages.mjs", &bench).await;
+    let pictures = script.picture_folder();
+    let found = tokio::task::spawn_blocking(move || script.run_script()).await.unwrap();
+    println!("{found:#}\npictures in {}", pictures.display());
+    assert_harmless(&found);
+    for (page, bytes) in found["bytes"].as_object().unwrap() {
+        assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");
+    }
+    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 108);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_approves_by_keyboard_and_no_text_acts() {
     let bench = prepared_server().await;
-    let address = format!("http://{}", bench.server.address);
-    let bearer = bench.owner.bearer();
-    let key = bearer.strip_prefix("Bearer ").unwrap().to_owned();
-    let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
-    std::fs::create_dir_all(&pictures).unwrap();
-    let folder = pictures.clone();
-    let program = run_program(&bench).await;
+    let mut script = ConsoleScript::with_owner("console.mjs", &bench).await;
     let (watching, is_watching) = oneshot::channel();
     let (watching_calls, is_watching_calls) = oneshot::channel();
-    let watching = [watching, watching_calls];
-    let found = tokio::task::spawn_blocking(move || {
-        run_script((&address, &key, program), &folder, watching)
-    });
+    script.watching.extend([watching, watching_calls]);
+    let found = tokio::task::spawn_blocking(move || script.run_script());
     // After a failure the result says why.
     if is_watching.await.is_ok() {
         bench.pending_call(json!({"path": "while somebody looks"})).await;
@@ -200,10 +241,8 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
         }
     }
     let found = found.await.unwrap();
-    println!("{found:#}\npictures in {}", pictures.display());
-    for nothing in ["dialogs", "errors", "foreign", "violations", "wide"] {
-        assert_eq!(found[nothing], json!([]), "{nothing}");
-    }
+    println!("{found:#}");
+    assert_harmless(&found);
     assert_eq!(
         found["steps"],
         json!({"crossOrigin": 403, "sameOrigin": 303, "focused": "Approve", "approved": true,
@@ -215,9 +254,5 @@ async fn an_operator_approves_by_keyboard_and_no_text_acts() {
             "picture": 40, "appeared": 1, "liveRows": 100, "paused": true, "previewed": true,
             "tried": true, "added": true, "drained": true, "typed": 1, "bars": 4})
     );
-    for (page, bytes) in found["bytes"].as_object().unwrap() {
-        assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");
-    }
     assert_eq!(bench.ran.call_count(), 4);
-    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 108);
 }

@@ -23,7 +23,7 @@ use tool::{Tool, ToolKey, ToolName};
 
 use crate::tool_lists::run_blocking_if_many_tools;
 pub use provider_search::{DeferringList, MAX_SEARCHABLE_TOOLS, SearchAnswer, answer_search};
-pub use search_request::{DEFAULT_RESULTS, ParameterNames, SearchReply, SearchRequest};
+pub use search_request::{ParameterNames, SearchReply, SearchRequest};
 pub use search_tool::{SEARCH_DESCRIPTION, search_parameters};
 pub use sentence_vectors::{EmbeddingPurpose, SentenceModel, SentenceVectors};
 use sentence_vectors::{TextDigest, digest_of};

@@ -12,7 +12,7 @@ use server_core::error::ApiError;
 use server_core::request_restrictions::{NO_WEB_PARAM, READ_ONLY_PARAM, TASK_TYPE_PARAM};
 use server_core::route::{ApiRoute, QueryParam};
 use server_core::server_state::ServerState;
-use server_core::tool_search::{DEFAULT_RESULTS, ParameterNames, SearchReply, SearchRequest};
+use server_core::tool_search::{ParameterNames, SearchReply, SearchRequest};
 
 const SEARCH_QUERY: &[QueryParam] = &[
     QueryParam {
@@ -23,7 +23,7 @@ const SEARCH_QUERY: &[QueryParam] = &[
     },
     QueryParam {
         name: "k",
-        description: "number of results, 1 to 100; default 5",
+        description: "number of results, 1 to 100; default 5, or 3 for each query if that is more",
         schema_type: "integer",
     },
     QueryParam {
@@ -50,12 +50,12 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
 }
 
 fn parse_request(pairs: Vec<(String, String)>) -> Result<SearchRequest, ApiError> {
-    let mut read = SearchRequest { queries: Vec::new(), limit: DEFAULT_RESULTS, budget: None };
+    let (mut queries, mut limit, mut budget) = (Vec::new(), None, None);
     for (name, value) in pairs {
         match name.as_str() {
-            "q" => read.queries.push(value),
-            "k" => read.limit = parse_number(&name, &value)?,
-            "budget" => read.budget = Some(parse_number(&name, &value)?),
+            "q" => queries.push(value),
+            "k" => limit = Some(parse_number(&name, &value)?),
+            "budget" => budget = Some(parse_number(&name, &value)?),
             other => {
                 let other = truncate_and_escape_debug(other, 100);
                 let known = "use one of q, k, budget";
@@ -63,7 +63,8 @@ fn parse_request(pairs: Vec<(String, String)>) -> Result<SearchRequest, ApiError
             }
         }
     }
-    read.check(ParameterNames { queries: "q", limit: "k" }).map_err(|message| {
+    let names = ParameterNames { queries: "q", limit: "k" };
+    SearchRequest::new(queries, limit, budget, names).map_err(|message| {
         invalid(message).with_help("an example is `/v1/search?q=read+a+file&q=send+mail&k=4`")
     })
 }

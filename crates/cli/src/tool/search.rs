@@ -20,9 +20,9 @@ pub(crate) struct ToolSearchArgs {
     /// Words of a task; one argument for each sub-task, so that each gets its share of the results.
     #[arg(value_name = "QUERY", required = true)]
     queries: Vec<String>,
-    /// Number of results, 1 to 100.
-    #[arg(short = 'k', long = "results", value_name = "N", default_value_t = 5)]
-    results: usize,
+    /// Number of results, 1 to 100 [default: 5, or 3 for each query if that is more].
+    #[arg(short = 'k', long = "results", value_name = "N")]
+    results: Option<usize>,
     /// Maximum number of tokens of all definitions in JSON output.
     #[arg(long, value_name = "TOKENS")]
     budget: Option<usize>,
@@ -36,8 +36,7 @@ impl ToolSearchArgs {
     ) -> Result<ExitStatus, CommandError> {
         let session = context.connect().await?;
         session.wait_for_listing(None, ui).await;
-        let mut path =
-            RequestPath::from_segments("/v1/search", &[]).with_query("k", Some(self.results));
+        let mut path = RequestPath::from_segments("/v1/search", &[]).with_query("k", self.results);
         for query in &self.queries {
             path = path.with_query("q", Some(query));
         }

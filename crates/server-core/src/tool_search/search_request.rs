@@ -14,8 +14,11 @@ use tool::Json;
 
 use super::{FoundTool, SearchIndexCache, ViewIndex};
 
-/// Number of results of a request without a limit.
-pub const DEFAULT_RESULTS: usize = 5;
+/// Number of results of a request without a limit that has one query.
+const DEFAULT_RESULTS: usize = 5;
+/// Number of results of each query, in a request without a limit that has several: a task of many
+/// steps would get less than one tool for each.
+const DEFAULT_RESULTS_OF_EACH: usize = 3;
 
 /// A search for tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,25 +41,34 @@ pub struct ParameterNames {
 }
 
 impl SearchRequest {
-    /// Checks the limits of a request.
+    /// Creates a request within the limits; without a limit, each of several queries gets its share.
     ///
     /// # Errors
     /// One sentence with the parameter and its limit.
-    pub fn check(self, names: ParameterNames) -> Result<Self, String> {
-        let ParameterNames { queries, limit } = names;
-        if self.queries.iter().all(|query| query.trim().is_empty()) {
-            return Err(format!("the parameter `{queries}` is missing or empty"));
+    pub fn new(
+        queries: Vec<String>,
+        limit: Option<usize>,
+        budget: Option<usize>,
+        names: ParameterNames,
+    ) -> Result<Self, String> {
+        let ParameterNames { queries: queries_name, limit: limit_name } = names;
+        if queries.iter().all(|query| query.trim().is_empty()) {
+            return Err(format!("the parameter `{queries_name}` is missing or empty"));
         }
-        if self.queries.len() > MAX_QUERIES {
-            return Err(format!("`{queries}` has more than {MAX_QUERIES} queries"));
+        if queries.len() > MAX_QUERIES {
+            return Err(format!("`{queries_name}` has more than {MAX_QUERIES} queries"));
         }
-        if self.queries.iter().any(|query| query.len() > MAX_QUERY_BYTES) {
-            return Err(format!("a query in `{queries}` is longer than {MAX_QUERY_BYTES} bytes"));
+        if queries.iter().any(|query| query.len() > MAX_QUERY_BYTES) {
+            return Err(format!(
+                "a query in `{queries_name}` is longer than {MAX_QUERY_BYTES} bytes"
+            ));
         }
-        if !(1..=MAX_RESULTS).contains(&self.limit) {
-            return Err(format!("`{limit}` must be from 1 to {MAX_RESULTS}"));
+        let limit =
+            limit.unwrap_or_else(|| DEFAULT_RESULTS.max(queries.len() * DEFAULT_RESULTS_OF_EACH));
+        if !(1..=MAX_RESULTS).contains(&limit) {
+            return Err(format!("`{limit_name}` must be from 1 to {MAX_RESULTS}"));
         }
-        Ok(self)
+        Ok(Self { queries, limit, budget })
     }
 }
 
@@ -191,9 +203,11 @@ mod tests {
         let names = ParameterNames { queries: "q", limit: "k" };
         let check = |queries: Vec<&str>, limit| {
             let queries = queries.into_iter().map(str::to_owned).collect();
-            SearchRequest { queries, limit, budget: None }.check(names)
+            SearchRequest::new(queries, limit, None, names)
         };
-        assert!(check(vec!["a", "b"], 100).is_ok());
+        assert!(check(vec!["a", "b"], Some(100)).is_ok());
+        let default_limit = |queries| check(vec!["a"; queries], None).unwrap().limit;
+        assert_eq!([1, 2, 16].map(default_limit), [5, 6, 48]);
         let long = "x".repeat(4_097);
         for (queries, limit, expected) in [
             (vec![], 1, "the parameter `q` is missing or empty"),
@@ -203,7 +217,7 @@ mod tests {
             (vec!["a"], 0, "`k` must be from 1 to 100"),
             (vec!["a"], 101, "`k` must be from 1 to 100"),
         ] {
-            assert_eq!(check(queries, limit).unwrap_err(), expected);
+            assert_eq!(check(queries, Some(limit)).unwrap_err(), expected);
         }
     }
 }

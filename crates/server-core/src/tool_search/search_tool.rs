@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tool::Json;
 
-use super::search_request::{DEFAULT_RESULTS, ParameterNames, SearchRequest};
+use super::search_request::{ParameterNames, SearchRequest};
 
 /// Description of the search tool. Its interface adds how a result is called.
 pub const SEARCH_DESCRIPTION: &str = "Searches the tools that you can call and returns the best ones with their \
@@ -26,7 +26,7 @@ pub fn search_parameters() -> Json {
             },
             "limit": {
                 "type": "integer", "minimum": 1, "maximum": MAX_RESULTS,
-                "description": "Number of results; default 5."
+                "description": "Number of results; default 5, or 3 for each query if that is more."
             },
             "budget": {
                 "type": "integer", "minimum": 1,
@@ -54,8 +54,7 @@ impl SearchRequest {
     pub fn from_arguments(arguments: &Json) -> Result<Self, String> {
         let SearchArguments { queries, limit, budget } =
             arguments.decode().map_err(|error| error.to_string())?;
-        let limit = limit.unwrap_or(DEFAULT_RESULTS);
-        let request = Self { queries, limit, budget: Some(budget.unwrap_or(DEFAULT_BUDGET)) };
-        request.check(ParameterNames { queries: "queries", limit: "limit" })
+        let names = ParameterNames { queries: "queries", limit: "limit" };
+        Self::new(queries, limit, Some(budget.unwrap_or(DEFAULT_BUDGET)), names)
     }
 }

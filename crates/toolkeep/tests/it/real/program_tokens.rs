@@ -1,5 +1,5 @@
-//! Measures the tokens of multi-step work: single calls compared with one program, on third-party
-//! servers, counted with the vocabulary `o200k`.
+//! Measures the tokens of multi-step work: single calls of listed tools compared with tools that are
+//! found by a search, and with one program, on third-party servers, counted with the vocabulary `o200k`.
 
 use serde_json::{Value, json};
 use tiktoken_rs::o200k_base_singleton;
@@ -17,6 +17,8 @@ struct Task {
     what: &'static str,
     calls: Vec<(&'static str, Value)>,
     code: String,
+    /// What a model searches for, one query for each sub-task.
+    queries: &'static [&'static str],
 }
 
 fn tokens(text: &str) -> usize {
@@ -43,6 +45,7 @@ fn tasks(home: &Installation) -> Vec<Task> {
     vec![
         Task {
             what: "a time in five cities",
+            queries: &["convert a time between time zones"],
             calls: zones.iter().map(meeting).collect(),
             code: format!(
                 "def at(zone):\n    t = time_convert_time(source_timezone='Etc/UTC', time='12:30', target_timezone=zone)\n    return t['target']['datetime']\n{{zone: at(zone) for zone in {zones:?}}}"
@@ -50,6 +53,7 @@ fn tasks(home: &Installation) -> Vec<Task> {
         },
         Task {
             what: "which of three files name a word",
+            queries: &["read the text of a file"],
             calls: ["a", "b", "c"].map(read).into(),
             code: format!(
                 "[n for n in 'abc' if 'hare' in str(files_read_text_file(path='{folder}/' + n + '.txt'))]"
@@ -57,11 +61,13 @@ fn tasks(home: &Installation) -> Vec<Task> {
         },
         Task {
             what: "how many rows of three tables name a word",
+            queries: &["query rows of a database table"],
             calls: ["spring", "summer", "autumn"].map(query).into(),
             code: "{t: str(sqlite_read_query(query='SELECT * FROM ' + t)).count('hare') for t in ['spring', 'summer', 'autumn']}".to_owned(),
         },
         Task {
             what: "what changed in a repository",
+            queries: &["status of a repository", "changes that are not staged", "log of commits"],
             calls: vec![git("git.git_status"), git("git.git_diff_unstaged"), git("git.git_log")],
             code: format!(
                 "p = '{folder}'\nd = str(git_git_diff_unstaged(repo_path=p))\n[str(git_git_status(repo_path=p)).count('modified:'), d.count('+another'), str(git_git_log(repo_path=p)).count('Commit: ')]"
@@ -69,6 +75,7 @@ fn tasks(home: &Installation) -> Vec<Task> {
         },
         Task {
             what: "eight years of interest",
+            queries: &["calculate an arithmetic expression"],
             calls: (1..=8).map(interest).collect(),
             code: "[calculator_calculate(expression=f'1000 * 1.05 ** {y}') for y in range(1, 9)]".to_owned(),
         },
@@ -131,7 +138,7 @@ fn configuration(home: &Installation) -> String {
 }
 
 /// All tools, page by page.
-async fn listed(door: &mut GatewayPeer) -> Vec<Value> {
+async fn all_tools(door: &mut GatewayPeer) -> Vec<Value> {
     let (mut all, mut asked) = (Vec::new(), json!({}));
     loop {
         let page = door.ask("tools/list", asked).await.unwrap();
@@ -152,6 +159,27 @@ fn text(result: &Value) -> String {
     content.iter().filter_map(|it| it["text"].as_str()).collect()
 }
 
+/// Tokens of a task whose tools a search finds: the search and its results, then each call. Each
+/// tool must be among the results.
+async fn searched(door: &mut GatewayPeer, task: &Task) -> usize {
+    let call = json!({ "name": "search_tools", "arguments": { "queries": task.queries } });
+    let answer = text(&called(door, &call).await);
+    let found: Value = serde_json::from_str(&answer).unwrap();
+    let is_found = |tool: &str| {
+        found["results"].as_array().unwrap().iter().any(|result| result["name"] == tool)
+    };
+    let mut sum = tokens(&call.to_string()) + tokens(&answer);
+    for (tool, args) in &task.calls {
+        assert!(is_found(tool), "{}: {tool} is not found: {answer}", task.what);
+        let arguments = json!({ "name": tool, "arguments": args });
+        let call = json!({ "name": "call_tool", "arguments": arguments });
+        let answer = called(door, &call).await;
+        assert_ne!(answer["isError"], true, "{tool}: {answer}");
+        sum += tokens(&call.to_string()) + tokens(&text(&answer));
+    }
+    sum
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_takes_fewer_tokens_than_its_calls_one_by_one() {
     let home = Installation::new("");
@@ -160,7 +188,7 @@ async fn a_program_takes_fewer_tokens_than_its_calls_one_by_one() {
     let server = start_server(&home).await;
     wait_for_sources(&server.owner()).await;
     let mut door = GatewayPeer::open(&server, "", Revision::Handshake).await;
-    let listed = listed(&mut door).await;
+    let listed = all_tools(&mut door).await;
     let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
     // The same tools on both sides: as a list, or as functions in one description.
     let of_programs = ["run_program", "program_status", "get_chainable_tools"];
@@ -168,8 +196,13 @@ async fn a_program_takes_fewer_tokens_than_its_calls_one_by_one() {
     let list: usize = others.map(|it| tokens(&it.to_string())).sum();
     let run = listed.iter().find(|it| name(it) == "run_program").unwrap();
     let own = tokens(&run.to_string());
-    println!("| task | calls | tools + calls one by one | run_program + one program | of it |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
+    let mut searching = GatewayPeer::open(&server, "?mode=search", Revision::Handshake).await;
+    let three: usize =
+        all_tools(&mut searching).await.iter().map(|it| tokens(&it.to_string())).sum();
+    println!(
+        "| task | calls | tools + calls one by one | search tools + search and calls | of it | run_program + one program | of it |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     for task in tasks(&home) {
         let mut one_by_one = list;
         for (tool, args) in &task.calls {
@@ -184,9 +217,15 @@ async fn a_program_takes_fewer_tokens_than_its_calls_one_by_one() {
         assert_eq!(told["status"], "succeeded", "{}: {told}", task.what);
         assert_eq!(told["tools_called"].as_array().unwrap().len(), task.calls.len(), "{told}");
         let program = own + tokens(&call.to_string()) + tokens(&text(&answer));
-        let (calls, share) = (task.calls.len(), program * 100 / one_by_one);
-        let (less, more) = (one_by_one - list, program - own);
-        println!("| {} | {calls} | {list} + {less} | {own} + {more} | {share} % |", task.what);
+        let search = three + searched(&mut searching, &task).await;
+        let [part, share] = [search, program].map(|it| it * 100 / one_by_one);
+        let (calls, less, more) = (task.calls.len(), one_by_one - list, program - own);
+        let found = search - three;
+        println!(
+            "| {} | {calls} | {list} + {less} | {three} + {found} | {part} % | {own} + {more} | {share} % |",
+            task.what
+        );
+        assert!(search < one_by_one, "{}: {search} and {one_by_one}", task.what);
         assert!(program < one_by_one, "{}: {program} and {one_by_one}: {told}", task.what);
     }
     assert!(server.stop().await.success());

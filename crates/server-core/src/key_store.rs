@@ -303,6 +303,18 @@ impl KeyStore {
     }
 }
 
+impl KeyStore {
+    /// Returns the principal of a credential as it is at `now`, for streams and other work that outlasts
+    /// its request: with no more rights than `before`; `None` once the credential is no longer valid. Of a
+    /// token only what is stored here is known: its expiry, and whether its user or organisation was
+    /// disabled.
+    pub fn current_principal(&self, before: &Principal, now: WallTime) -> Option<Principal> {
+        let is_valid = self.key_ring().is_still_valid(before, now);
+        let renew = || gateway::PrincipalResolver::renew_principal(self, before.caller(), before, now);
+        is_valid.then(renew).flatten()
+    }
+}
+
 /// Node certificates are valid for as long as the keys that they were issued with.
 impl tool::node_registry::NodeKeyStatus for KeyStore {
     fn is_key_ended(&self, key: &str, now: WallTime) -> bool {

@@ -68,19 +68,20 @@ pub async fn export_records(
 }
 
 impl RecordExport {
-    /// Checks that the credential is still valid: an export takes longer than a request.
-    fn check_credential(&self) -> Result<(), ApiError> {
+    /// Renews the rights of the credential: an export takes longer than a request.
+    fn renew_principal(&mut self) -> Result<(), ApiError> {
         let components = &self.state.components;
         let now = components.clock.wall_now();
-        if components.keys.key_ring().is_still_valid(&self.principal, now) {
-            return Ok(());
-        }
-        Err(ApiError::new(ErrorCode::Unauthenticated, "the credential is no longer valid"))
+        let ended =
+            || ApiError::new(ErrorCode::Unauthenticated, "the credential is no longer valid");
+        self.principal =
+            components.keys.current_principal(&self.principal, now).ok_or_else(ended)?;
+        Ok(())
     }
 
     /// Returns the lines of the next records, and whether they are the last.
     async fn next_chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
-        self.check_credential()?;
+        self.renew_principal()?;
         let page = match self.page.take() {
             Some(page) => page,
             None => list_records(&self.state, &self.principal, self.query.clone()).await?,

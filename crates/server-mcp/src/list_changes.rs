@@ -110,11 +110,12 @@ impl ListChangeListener {
         state: &StateInner,
         worked: &mut HashMap<(u64, Endpoint), ListDigests>,
     ) {
-        let ring = state.components.keys.key_ring();
-        if !ring.is_still_valid(&self.principal, state.components.clock.wall_now()) {
+        let (keys, now) = (&state.components.keys, state.components.clock.wall_now());
+        let Some(principal) = keys.current_principal(&self.principal, now) else {
             self.event_sink.close();
             return;
-        }
+        };
+        self.principal = principal;
         let view = state.components.gateway.view_for(&self.principal, CallerType::Direct);
         let now = worked.entry((view.id, self.endpoint.clone()));
         let (before, now) = (

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use gateway::PrincipalResolver as _;
 use identity::Principal;
 use server_core::event_log::{EventKind, ServerEvent, is_event_visible};
 use server_core::sealing_key::SealingKey;
@@ -168,13 +167,7 @@ impl EventReader {
     /// The caller as it is now; `None` if it may no longer subscribe.
     pub(super) fn renew_principal(&mut self, state: &StateInner) -> Option<&Principal> {
         let (keys, now) = (&state.components.keys, state.components.clock.wall_now());
-        if !keys.key_ring().is_still_valid(&self.principal, now) {
-            return None;
-        }
-        if !self.principal.is_anonymous() {
-            let caller = self.principal.caller().clone();
-            self.principal = keys.renew_principal(&caller, &self.principal, now)?;
-        }
+        self.principal = keys.current_principal(&self.principal, now)?;
         is_offered(state, &self.principal, self.subscription.kind).then_some(&self.principal)
     }
 

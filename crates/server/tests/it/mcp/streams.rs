@@ -363,6 +363,30 @@ async fn a_revoked_keys_stream_ends_with_the_next_change() {
     assert_eq!(stream.next().await, Value::Null);
 }
 
+/// The control is the first notification, which a listener with the rights of its beginning misses.
+#[tokio::test]
+async fn a_listener_has_the_rights_that_its_key_has_now() {
+    let offers = |names: &[&str]| {
+        let level = |name: &str| {
+            let is_of_users = name.starts_with("user");
+            if is_of_users { PermissionLevel::User } else { PermissionLevel::Guest }
+        };
+        names.iter().map(|name| visible(name, level(name))).collect::<Vec<_>>()
+    };
+    let server = FixtureServer::with_offers(offers(&["a", "user_a"])).await;
+    let owner = server.owner_client().await;
+    let ann = server.agent_client("ann", PermissionLevel::User).await;
+    let mut stream = ann.open_session(json!({})).await.open_session_stream().await;
+    owner.post("/v1/users/ann/level", &json!({ "level": "guest" })).await.expect_ok();
+    assert_eq!(changed(&mut stream).await, "notifications/tools/list_changed", "`user_a` is gone");
+    // Of what it no longer lists it hears nothing.
+    server.replace_offers(offers(&["a", "user_a", "user_b"])).await;
+    server.replace_offers(offers(&["a", "b", "user_a", "user_b"])).await;
+    assert_eq!(changed(&mut stream).await, "notifications/tools/list_changed", "`b` is new");
+    server.state.close();
+    assert_eq!(stream.next().await, Value::Null);
+}
+
 /// It loses notices, and holds neither its call nor the server's memory.
 #[tokio::test]
 async fn a_client_that_does_not_read_gets_its_answer() {

@@ -310,7 +310,8 @@ impl KeyStore {
     /// disabled.
     pub fn current_principal(&self, before: &Principal, now: WallTime) -> Option<Principal> {
         let is_valid = self.key_ring().is_still_valid(before, now);
-        let renew = || gateway::PrincipalResolver::renew_principal(self, before.caller(), before, now);
+        let renew =
+            || gateway::PrincipalResolver::renew_principal(self, before.caller(), before, now);
         is_valid.then(renew).flatten()
     }
 }

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use gateway::{CallRequest, CallTarget};
+use identity::Principal;
 use mcp::{RequestId, encode, meta, sse};
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use tool::executor::ProgressSink;
-use tool::{Interface, Json, JsonLimits};
+use tool::{CallerType, Interface, Json, JsonLimits};
 
 use super::event_sink::EventSink;
 use super::request_context::RequestContext;
@@ -17,6 +18,7 @@ use super::response_body::McpResponse;
 use super::result_encoding::EncodedResult;
 use super::session_runtime::SessionRuntime;
 use super::source_items;
+use crate::WeakMcpServerState;
 
 /// Time for a source to acknowledge a subscription. Without a reply it counts as started: an error
 /// would have arrived.
@@ -36,12 +38,35 @@ pub(crate) enum UpdateTarget {
     ListenStream(Arc<EventSink>, Json),
 }
 
+/// The caller of a subscription, which may outlive its rights.
+#[derive(Debug)]
+struct ResourceSubscriber {
+    state: WeakMcpServerState,
+    principal: Principal,
+    source: String,
+}
+
+impl ResourceSubscriber {
+    /// Whether the caller may hear of the resource now.
+    fn may_hear(&self, own_uri: &str) -> bool {
+        let Some((state, _)) = self.state.upgrade() else { return false };
+        let components = &state.components;
+        let now = components.clock.wall_now();
+        let current = components.keys.current_principal(&self.principal, now);
+        current.is_some_and(|principal| {
+            let view = components.gateway.view_for(&principal, CallerType::Direct);
+            source_items::may_use_resource(&view, (&self.source, SUBSCRIBE_METHOD), own_uri)
+        })
+    }
+}
+
 /// Forwards update notifications of a subscription. The first progress report or notification of
 /// the executor confirms the subscription; MCP's method for it is
 /// `notifications/subscriptions/acknowledged`.
 #[derive(Debug)]
 struct UpdateForwarder {
     target: UpdateTarget,
+    subscriber: ResourceSubscriber,
     /// The URI at the source, and the one by which the client subscribed.
     uris: (String, String),
     acknowledged: Mutex<Option<oneshot::Sender<()>>>,
@@ -77,7 +102,7 @@ impl ProgressSink for UpdateForwarder {
 
     fn forward_notification(&self, method: &str, params: &Json) {
         self.acknowledge();
-        if method != UPDATED_NOTIFICATION {
+        if method != UPDATED_NOTIFICATION || !self.subscriber.may_hear(&self.uris.0) {
             return;
         }
         let params = &self.with_client_uri(params);
@@ -175,6 +200,11 @@ pub(crate) async fn start_subscription(
     request.client_capabilities = context.client_capabilities();
     request.progress = Some(Arc::new(UpdateForwarder {
         target: sink,
+        subscriber: ResourceSubscriber {
+            state: context.caller.state.downgrade(),
+            principal: context.caller.principal.clone(),
+            source: item.source.source.to_string(),
+        },
         uris: (item.own_name.clone(), uri.to_owned()),
         acknowledged: Mutex::new(Some(begun)),
     }));

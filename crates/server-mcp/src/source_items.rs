@@ -121,6 +121,17 @@ pub(crate) fn find_resource(
     choose_source(request, uri, &candidate_sources(view, method, uri))
 }
 
+/// Whether a caller may still use a method for a resource of a source that was found for it before; the
+/// URI is that at the source.
+pub(crate) fn may_use_resource(
+    view: &CatalogView,
+    (source, method): (&str, &str),
+    own_uri: &str,
+) -> bool {
+    view.find_method(source, method).is_some()
+        && view.source_catalog(source).is_some_and(|source| !source.is_resource_blocked(own_uri))
+}
+
 /// The sources that a URI without the name of a source may mean: those that list it, else those with a
 /// template for it, else those with its scheme.
 fn candidate_sources<'v>(

@@ -354,6 +354,33 @@ async fn a_stateless_client_follows_resources_on_its_stream() {
 }
 
 #[tokio::test]
+async fn a_subscriber_hears_of_a_resource_while_it_may() {
+    let (server, following, _) = subscribed_server().await;
+    let reader = server.client_with(|key| key.roles = vec!["reader".to_owned()]).await;
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["test://a"]}});
+    let mut stream =
+        reader.with_endpoint("/mcp/s").modern_stream("subscriptions/listen", wanted).await;
+    stream.next().await;
+    running(&following, 1).await;
+    // The first and the third update are the control.
+    for (number, denied) in [(1, "c"), (2, "mcp.resources.subscribe"), (3, "c")] {
+        server.intake.set_policy(&rules(denied, None));
+        following.update.notify_one();
+        within_a_minute(async {
+            while following.updates.load(Ordering::SeqCst) != number {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    for _ in 0..2 {
+        assert_eq!(stream.next().await["params"]["uri"], "test://a");
+    }
+    server.state.close();
+    assert_eq!(stream.next().await["method"], Value::Null, "the end of the stream");
+}
+
+#[tokio::test]
 async fn a_revoked_keys_stream_ends_with_the_next_change() {
     let server = FixtureServer::with_offers(vec![visible("a", PermissionLevel::Guest)]).await;
     let ann = server.agent_client("ann", PermissionLevel::User).await;

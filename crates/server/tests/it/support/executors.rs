@@ -162,6 +162,8 @@ impl Executor for NotifyingExecutor {
 pub(crate) struct SubscriptionExecutor {
     pub(crate) update: Notify,
     pub(crate) running: std::sync::atomic::AtomicUsize,
+    /// Number of updates that were forwarded.
+    pub(crate) updates: std::sync::atomic::AtomicUsize,
 }
 
 impl Executor for SubscriptionExecutor {
@@ -195,6 +197,7 @@ impl Executor for SubscriptionExecutor {
                 self.update.notified().await;
                 let params = Json::object_from([("uri", &uri)]);
                 ctx.progress.forward_notification("notifications/resources/updated", &params);
+                self.updates.fetch_add(1, SeqCst);
             }
         })
     }

@@ -164,19 +164,19 @@ mod tests {
             records: &[],
         };
         let rows = measure_rows(&sizes, None, &create_temp_folder().unwrap()).await.unwrap();
-        assert_eq!(rows.len(), 18);
+        assert_eq!(rows.len(), 19);
         for row in &rows {
             assert_eq!(row.points.len(), 3, "{row:?}");
             assert!(row.is_within_limit(), "{row}");
         }
         // The control: rules that concern every tool are evaluated, each of them.
         let counted = rows.iter().filter(|row| row.points.iter().all(|point| point.count > 0.0));
-        assert_eq!(counted.count(), 16, "{rows:#?}");
+        assert_eq!(counted.count(), 17, "{rows:#?}");
         let linear = rows.iter().filter(|row| row.count_exponent() > 0.9).count();
         assert_eq!(linear, 1, "{rows:#?}");
         let text = report_text(&rows);
-        assert_eq!(text.matches("\n| ").count(), 20, "{text}");
+        assert_eq!(text.matches("\n| ").count(), 21, "{text}");
         assert!(!text.contains("missed"), "{text}");
-        assert_eq!(report_json(&rows)["rows"].as_array().unwrap().len(), 18);
+        assert_eq!(report_json(&rows)["rows"].as_array().unwrap().len(), 19);
     }
 }

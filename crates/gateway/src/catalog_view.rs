@@ -232,6 +232,11 @@ impl CatalogView {
         self.source_view(source).into_iter().flat_map(|seen| seen.tools_from(0))
     }
 
+    /// Returns the number of its tools.
+    pub fn tool_count(&self) -> usize {
+        self.source_views.iter().flatten().map(|seen| seen.tool_count()).sum()
+    }
+
     /// Returns the number of its tools by source.
     pub fn count_by_source(&self) -> HashMap<&SourceName, usize> {
         let seen = self.source_views.iter().flatten().filter(|seen| seen.tool_count() > 0);

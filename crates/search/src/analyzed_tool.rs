@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::field_counts::FieldCounts;
 use crate::quantized_vector::QuantizedVector;
 use crate::schema_text::{SchemaVisitor, visit_schema};
 use crate::stop_words::is_function_word;
@@ -13,10 +14,6 @@ use crate::tokenization::{TermHash, WordKind, for_each_word, stem_word};
 const MAX_TEXT_BYTES: usize = 8_192;
 /// Size in bytes of the beginning of a description that the word vector is made of.
 const VECTOR_TEXT_BYTES: usize = 300;
-
-/// Occurrences of a term in one field that count; the length of the field counts all. A description
-/// that repeats keywords gains nothing by more of them.
-const MAX_REPEATS: u8 = 3;
 
 /// Searchable fields of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,20 +75,22 @@ pub struct ToolText<'a> {
     pub categories: &'a [String],
 }
 
-/// How often a term occurs in each field, at most [`MAX_REPEATS`] times.
+/// A term of a tool, with its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TermCounts {
+pub(crate) struct ToolTerm {
     pub(crate) term: TermHash,
-    pub(crate) counts: [u8; SearchField::ALL.len()],
+    pub(crate) counts: FieldCounts,
 }
+
+/// Number of words in each field.
+pub(crate) type FieldLengths = [u16; SearchField::ALL.len()];
 
 /// A tool as search sees it: terms and word vector, made once per definition and shared by indexes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnalyzedTool {
     /// Terms in ascending order of their hashes.
-    pub(crate) terms: Box<[TermCounts]>,
-    /// Number of words in each field.
-    pub(crate) lengths: [u16; SearchField::ALL.len()],
+    pub(crate) terms: Box<[ToolTerm]>,
+    pub(crate) lengths: FieldLengths,
     /// Words of the name and the title, for the correction of typing errors.
     pub(crate) name_words: Box<[Box<str>]>,
     /// Vectors of name and description; `None` if they have no known word.
@@ -116,11 +115,15 @@ impl AnalyzedTool {
         builder.build(QuantizedVector::of_words(&vector_text(text)))
     }
 
-    /// Returns the fields in which a term occurs.
-    pub(crate) fn fields_of(&self, term: TermHash) -> impl Iterator<Item = SearchField> + use<> {
-        let found = self.terms.binary_search_by_key(&term, |it| it.term).ok();
-        let counts = found.and_then(|at| self.terms.get(at)).map_or([0; 6], |it| it.counts);
-        SearchField::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0).map(|(it, _)| it)
+    /// Returns the memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let words: usize = self.name_words.iter().map(|word| word.len()).sum();
+        let vector = self.vector.as_ref().map_or(0, QuantizedVector::dimensions);
+        size_of::<Self>()
+            + size_of_val(&*self.terms)
+            + size_of_val(&*self.name_words)
+            + words
+            + vector
     }
 }
 
@@ -146,17 +149,14 @@ fn beginning(text: &str, bytes: usize) -> &str {
 
 #[derive(Default)]
 struct ToolBuilder {
-    terms: BTreeMap<TermHash, [u8; SearchField::ALL.len()]>,
-    lengths: [u16; SearchField::ALL.len()],
+    terms: BTreeMap<TermHash, FieldCounts>,
+    lengths: FieldLengths,
     name_words: Vec<Box<str>>,
 }
 
 impl ToolBuilder {
     fn add_term(&mut self, field: SearchField, term: &str) {
-        let counts = self.terms.entry(TermHash::of_term(term)).or_default();
-        if let Some(count) = counts.get_mut(field as usize) {
-            *count = count.saturating_add(1).min(MAX_REPEATS);
-        }
+        self.terms.entry(TermHash::of_term(term)).or_default().add(field);
     }
 
     fn add_text(&mut self, field: SearchField, text: &str) {
@@ -197,7 +197,7 @@ impl ToolBuilder {
     fn build(mut self, vector: Option<QuantizedVector>) -> AnalyzedTool {
         self.name_words.sort_unstable();
         self.name_words.dedup();
-        let terms = self.terms.into_iter().map(|(term, counts)| TermCounts { term, counts });
+        let terms = self.terms.into_iter().map(|(term, counts)| ToolTerm { term, counts });
         AnalyzedTool {
             terms: terms.collect(),
             lengths: self.lengths,

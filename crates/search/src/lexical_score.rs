@@ -1,7 +1,10 @@
 //! The first tier: BM25F over the terms of a query, as a whole and by clause.
 
+use crate::analyzed_tool::FieldLengths;
+use crate::name_vocabulary::find_corrections;
 use crate::query_terms::{QueryTerm, QueryTerms};
-use crate::search_index::{Posting, SearchIndex};
+use crate::search_index::SearchIndex;
+use crate::term_postings::Posting;
 use crate::tokenization::{TermHash, stem_word};
 use word_vectors::is_known_word;
 
@@ -15,6 +18,15 @@ pub(crate) struct FoundTerm<'a> {
     pub(crate) correction: Option<String>,
     pub(crate) weight: f32,
     clauses: u32,
+    postings: Vec<SegmentPostings<'a>>,
+}
+
+/// The postings of a term in one segment that has it.
+#[derive(Debug)]
+struct SegmentPostings<'a> {
+    /// Position of the first tool of the segment.
+    begin: usize,
+    lengths: &'a [FieldLengths],
     postings: &'a [Posting],
 }
 
@@ -24,11 +36,11 @@ impl SearchIndex {
         let mut found = Vec::new();
         for it in &query.terms {
             let term = TermHash::of_term(&it.stem);
-            let postings = self.postings_of(term);
-            if postings.is_empty() {
+            let term = self.found_term(it, term, None, it.weight);
+            if term.postings.is_empty() {
                 self.correct_term(it, &mut found);
             } else {
-                found.push(self.found_term(it, term, None, it.weight));
+                found.push(term);
             }
         }
         found
@@ -39,7 +51,8 @@ impl SearchIndex {
         if is_known_word(&it.word) {
             return;
         }
-        for word in self.name_words.corrections(&it.word) {
+        let vocabularies = self.segments.iter().map(|it| &it.segment.name_words);
+        for word in find_corrections(vocabularies, &it.word) {
             let term = TermHash::of_term(&stem_word(word));
             let weight = it.weight * self.weights.correction_weight;
             found.push(self.found_term(it, term, Some(word.to_owned()), weight));
@@ -53,15 +66,21 @@ impl SearchIndex {
         correction: Option<String>,
         weight: f32,
     ) -> FoundTerm<'a> {
-        let postings = self.postings_of(term);
-        let weight = weight * self.rarity(postings.len());
+        let of_segments = self.segments.iter().map(|it| SegmentPostings {
+            begin: it.begin,
+            lengths: &it.segment.lengths,
+            postings: it.segment.terms.postings_of(term),
+        });
+        let postings: Vec<_> = of_segments.filter(|it| !it.postings.is_empty()).collect();
+        let tools = postings.iter().map(|it| it.postings.len()).sum();
+        let weight = weight * self.rarity(tools);
         FoundTerm { term, word: &it.word, correction, weight, clauses: it.clauses, postings }
     }
 
     /// Scores all tools for the terms of a query, 0 to 1; empty if no tool has any of them.
     pub(crate) fn score_terms(&self, query: &QueryTerms, found: &[FoundTerm<'_>]) -> Vec<f32> {
         let mut total = vec![0.0_f32; self.len()];
-        add_terms(found.iter(), &mut total);
+        self.add_terms(found.iter(), &mut total);
         let best = largest(&total);
         if best <= 0.0 {
             return Vec::new();
@@ -84,17 +103,23 @@ impl SearchIndex {
         let mass = |clause: u32| of_clause(clause).map(|it| it.weight).sum::<f32>();
         let most = (0..clauses).map(mass).fold(0.0, f32::max);
         for clause in 0..clauses {
-            add_terms(of_clause(clause), &mut scores);
+            self.add_terms(of_clause(clause), &mut scores);
             let top = largest(&scores);
             if top <= 0.0 {
                 continue;
             }
             let share = (mass(clause) / most).sqrt() / top;
-            for posting in of_clause(clause).flat_map(|it| it.postings) {
-                let place = posting.tool as usize;
-                if let (Some(best), Some(score)) = (best.get_mut(place), scores.get_mut(place)) {
-                    *best = best.max(*score * share);
-                    *score = 0.0;
+            for it in of_clause(clause).flat_map(|it| &it.postings) {
+                let range = it.begin..it.begin + it.lengths.len();
+                let places = best.get_mut(range.clone()).zip(scores.get_mut(range));
+                let Some((best, scores)) = places else { continue };
+                for posting in it.postings {
+                    let place = posting.tool();
+                    let place = best.get_mut(place).zip(scores.get_mut(place));
+                    if let Some((best, score)) = place {
+                        *best = best.max(*score * share);
+                        *score = 0.0;
+                    }
                 }
             }
         }
@@ -103,18 +128,32 @@ impl SearchIndex {
             *total = (*total + weight * best) / (1.0 + weight);
         }
     }
-}
 
-fn add_terms<'a>(terms: impl Iterator<Item = &'a FoundTerm<'a>>, scores: &mut [f32]) {
-    for term in terms {
-        for posting in term.postings {
-            if let Some(score) = scores.get_mut(posting.tool as usize) {
-                *score += term.weight * posting.frequency;
+    /// Adds the scores of terms to those of the tools that have them.
+    fn add_terms<'a>(&self, terms: impl Iterator<Item = &'a FoundTerm<'a>>, scores: &mut [f32]) {
+        for term in terms {
+            for it in &term.postings {
+                let scores = scores.get_mut(it.begin..it.begin + it.lengths.len());
+                let scores = scores.unwrap_or_default();
+                for posting in it.postings {
+                    let tool = posting.tool();
+                    if let Some((score, lengths)) = scores.get_mut(tool).zip(it.lengths.get(tool)) {
+                        *score += term.weight * self.scales.frequency(posting.counts(), lengths);
+                    }
+                }
             }
         }
     }
 }
 
-fn largest(scores: &[f32]) -> f32 {
-    scores.iter().copied().fold(0.0, f32::max)
+/// Returns the largest of scores that are not negative; 0 of none.
+pub(crate) fn largest(scores: &[f32]) -> f32 {
+    // Several maxima side by side, so that one comparison does not wait for the one before.
+    let mut lanes = [0.0_f32; 16];
+    for chunk in scores.chunks(lanes.len()) {
+        for (lane, score) in lanes.iter_mut().zip(chunk) {
+            *lane = lane.max(*score);
+        }
+    }
+    lanes.into_iter().fold(0.0, f32::max)
 }

@@ -1,12 +1,16 @@
 //! Tool search: ranks the tools of one view for the words of a task.
 //!
 //! [`AnalyzedTool`] holds what search needs of one definition and is made once per definition;
-//! [`SearchIndex`] holds the statistics of exactly the tools it was built from, so a tool outside a
-//! view changes no result, score or correction of that view. Two tiers rank: words (BM25F) and the
-//! built-in word vectors. [`pack_results`] fits definitions into a budget of tokens. Pure: no I/O,
+//! [`IndexSegment`] indexes neighbouring tools and is shared by all views that have them;
+//! [`SearchIndex`] joins the segments of one view. Its statistics are those of exactly these tools, so a
+//! tool outside a view changes no result, score or correction of that view. Two tiers rank: words
+//! (BM25F) and the built-in word vectors. [`pack_results`] fits definitions into a budget of tokens. Pure: no I/O,
 //! no task, no clock.
 
 mod analyzed_tool;
+mod field_counts;
+mod field_scales;
+mod index_segment;
 mod lexical_score;
 mod name_vocabulary;
 mod quantized_vector;
@@ -18,11 +22,14 @@ mod search_index;
 mod search_ranking;
 mod sentence_tier;
 mod stop_words;
+mod term_postings;
 mod tier_mixing;
 mod tokenization;
+mod vector_table;
 
 pub use analyzed_tool::{AnalyzedTool, SearchField, ToolText};
-pub use quantized_vector::{QuantizedVector, VectorTable};
+pub use index_segment::IndexSegment;
+pub use quantized_vector::QuantizedVector;
 pub use ranking_weights::{FieldWeight, RankingWeights, USUAL_TERMS};
 pub use result_packing::{
     DefinitionForm, PackedTool, PackingBudget, compact_definition, count_tokens,
@@ -31,6 +38,7 @@ pub use result_packing::{
 pub use search_index::SearchIndex;
 pub use search_ranking::{SearchHit, SentenceVectors, TermMatch};
 pub use sentence_tier::{MAX_QUERY_TEXTS, QueryVectors, query_texts, sentence_text};
+pub use vector_table::VectorTable;
 
 /// Maximum number of queries in one request.
 pub const MAX_QUERIES: usize = 16;

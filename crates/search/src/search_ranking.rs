@@ -2,13 +2,14 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::analyzed_tool::SearchField;
-use crate::lexical_score::FoundTerm;
-use crate::quantized_vector::VectorTable;
+use crate::lexical_score::{FoundTerm, largest};
 use crate::query_terms::QueryTerms;
 use crate::search_index::SearchIndex;
 use crate::sentence_tier::QueryVectors;
+use crate::vector_table::VectorTable;
 use crate::{MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS};
 
 /// Lowest score of a result, as a share of the query's best one.
@@ -41,8 +42,8 @@ pub struct SearchHit {
 /// Vectors of a sentence model: of the tools of an index, and of the queries of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct SentenceVectors<'a> {
-    /// Vectors of the tools, in the order of the index.
-    pub tools: &'a VectorTable,
+    /// Vectors of the tools, in the order of the index; in one table or several.
+    pub tools: &'a [Arc<VectorTable>],
     /// Vectors of each query; `None` for one that has none.
     pub queries: &'a [Option<QueryVectors>],
 }
@@ -91,8 +92,10 @@ impl SearchIndex {
         let ranked: Vec<Vec<RankedTool>> = ranked
             .map(|(at, ((query, terms), found))| {
                 let lexical = self.score_terms(terms, found);
-                let sentence =
-                    sentences.and_then(|it| Some((it.tools, it.queries.get(at)?.as_ref()?)));
+                let sentence = sentences.and_then(|it| {
+                    let tables = it.tools.iter().map(AsRef::as_ref).collect();
+                    Some((tables, it.queries.get(at)?.as_ref()?))
+                });
                 top_tools(&self.mix_tiers((query, terms), lexical, sentence), limit)
             })
             .collect();
@@ -107,14 +110,10 @@ impl SearchIndex {
 
     /// Returns the words of a query that a tool matches.
     fn explain(&self, position: usize, found: &[FoundTerm<'_>]) -> Vec<TermMatch> {
-        let Some(tool) = self.tools.get(position) else { return Vec::new() };
         let matched = |it: &FoundTerm<'_>| {
-            let fields: Vec<SearchField> = tool.fields_of(it.term).collect();
-            (!fields.is_empty()).then(|| TermMatch {
-                word: it.word.to_owned(),
-                correction: it.correction.clone(),
-                fields,
-            })
+            let counts = self.counts_at(position, it.term)?;
+            let (word, correction) = (it.word.to_owned(), it.correction.clone());
+            Some(TermMatch { word, correction, fields: counts.fields().collect() })
         };
         found.iter().filter_map(matched).collect()
     }
@@ -122,7 +121,7 @@ impl SearchIndex {
 
 /// Returns the best tools, the best first with the score 1.
 fn top_tools(scores: &[f32], limit: usize) -> Vec<RankedTool> {
-    let best = scores.iter().copied().fold(0.0, f32::max);
+    let best = largest(scores);
     let least = best * MIN_SCORE;
     let all = scores.iter().enumerate().filter(|(_, score)| **score > least);
     let mut all: Vec<RankedTool> =

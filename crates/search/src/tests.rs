@@ -1,5 +1,6 @@
 //! Tests of whole searches: what is found, why, in which order, and that only the view counts.
 
+mod index_changes;
 mod keyword_stuffing;
 mod naive_ranking;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use self::naive_ranking::StatisticTools;
 use crate::{AnalyzedTool, RankingWeights, SearchField, SearchHit, SearchIndex, ToolText};
 
 /// A tool of a test: name, description, input schema.
@@ -44,7 +46,8 @@ fn sample_tools() -> Vec<SampleTool> {
 }
 
 fn sample_index(weights: RankingWeights) -> SearchIndex {
-    SearchIndex::build_with(sample_tools().iter().map(analyze).collect(), weights)
+    let tools: Vec<_> = sample_tools().iter().map(analyze).collect();
+    SearchIndex::build_with(&tools, weights)
 }
 
 fn names(hits: &[SearchHit]) -> Vec<&'static str> {
@@ -137,7 +140,7 @@ fn bounds_hold_for_any_request() {
     assert_eq!(first(&index, &long), "read_file");
     let many = vec!["file"; 1_000];
     assert!(index.search(&many, usize::MAX).len() <= sample_tools().len());
-    assert_eq!(SearchIndex::build(Vec::new()).search(&["file"], 5), []);
+    assert_eq!(SearchIndex::build(&[]).search(&["file"], 5), []);
 }
 
 /// Words of random tools and queries.
@@ -183,21 +186,21 @@ proptest! {
     ) {
         let all: Vec<_> = tools.iter().map(analyze_random).collect();
         // Another view's index is built first from the same analyzed tools.
-        let everything = SearchIndex::build(all.clone());
+        let everything = SearchIndex::build(&all);
         prop_assert_eq!(everything.len(), tools.len());
         let shared: Vec<_> = all.iter().zip(&visible).filter(|(_, seen)| **seen).map(|(it, _)| Arc::clone(it)).collect();
         let own: Vec<_> = tools.iter().zip(&visible).filter(|(_, seen)| **seen).map(|(it, _)| analyze_random(it)).collect();
         for weights in [RankingWeights::default(), RankingWeights::default().lexical_only()] {
             let (one, other) = (
-                SearchIndex::build_with(shared.clone(), weights.clone()).search(&[&query], 20),
-                SearchIndex::build_with(own.clone(), weights).search(&[&query], 20),
+                SearchIndex::build_with(&shared, weights.clone()).search(&[&query], 20),
+                SearchIndex::build_with(&own, weights).search(&[&query], 20),
             );
             prop_assert_eq!(one, other);
         }
         let mut weights = RankingWeights::default().lexical_only();
         weights.clause_weight = 0.0;
-        let index = SearchIndex::build_with(shared, weights.clone());
-        let expected = naive_ranking::scores(&own, &query, &weights);
+        let index = SearchIndex::build_with(&shared, weights.clone());
+        let expected = naive_ranking::scores(&own, StatisticTools::all_of(&own), &query, &weights);
         let hits = index.search(&[&query], 20);
         for hit in &hits {
             prop_assert!((hit.score - expected[hit.position]).abs() < 1e-4, "{hits:?} {expected:?}");
@@ -210,7 +213,7 @@ proptest! {
     #[test]
     fn any_text_is_searched(query in ".{0,200}", name in ".{0,60}", description in ".{0,200}") {
         let tools = vec![analyze_random(&(name, description)), analyze_random(&("a b".into(), query.clone()))];
-        for hit in SearchIndex::build(tools).search(&[&query], 5) {
+        for hit in SearchIndex::build(&tools).search(&[&query], 5) {
             prop_assert!(hit.position < 2 && hit.score > 0.0 && hit.score <= 1.0);
         }
     }

@@ -1,10 +1,11 @@
 //! Mixes both tiers for one query: words and word vectors.
 
-use crate::quantized_vector::{QuantizedVector, VectorTable, mean, small_number};
+use crate::quantized_vector::{QuantizedVector, mean, small_number};
 use crate::query_terms::QueryTerms;
 use crate::ranking_weights::USUAL_TERMS;
 use crate::search_index::SearchIndex;
 use crate::sentence_tier::QueryVectors;
+use crate::vector_table::VectorTables;
 use word_vectors::is_known_word;
 
 /// Number of terms below which the sentence model gains no more weight: a query of one word may be a name.
@@ -18,7 +19,7 @@ const MAX_CLAUSE_CANDIDATES: usize = 5_000;
 
 /// A tier of vectors with those of one query.
 struct VectorTier<'a> {
-    table: &'a VectorTable,
+    tables: VectorTables<'a>,
     whole: QuantizedVector,
     clauses: Vec<QuantizedVector>,
     weight: f32,
@@ -30,15 +31,15 @@ impl SearchIndex {
         &self,
         (query, terms): (&str, &QueryTerms),
         lexical: Vec<f32>,
-        sentence: Option<(&VectorTable, &QueryVectors)>,
+        sentence: Option<(VectorTables<'_>, &QueryVectors)>,
     ) -> Vec<f32> {
         if terms.terms.is_empty() {
             return lexical;
         }
         // Where no tool has a word of the query, the vectors rank alone.
         let alone = lexical.is_empty();
-        let sentence = sentence.map(|(table, vectors)| VectorTier {
-            table,
+        let sentence = sentence.map(|(tables, vectors)| VectorTier {
+            tables,
             whole: vectors.whole.clone(),
             clauses: vectors.clauses.clone(),
             weight: if alone { 1.0 } else { self.weight_of_sentences(terms) },
@@ -60,7 +61,7 @@ impl SearchIndex {
         }
         let whole = QuantizedVector::of_words(query)?;
         Some(VectorTier {
-            table: &self.vectors,
+            tables: self.segments.iter().map(|it| &it.segment.vectors).collect(),
             whole,
             clauses: self.clause_vectors(terms),
             weight,
@@ -69,10 +70,10 @@ impl SearchIndex {
 
     /// Adds the cosines of one tier, each of the query or of the clause that is nearest.
     fn add_tier(&self, scores: Vec<f32>, tier: &VectorTier<'_>) -> Vec<f32> {
-        let mut cosines = tier.table.cosines(&tier.whole);
+        let mut cosines = tier.tables.cosines(&tier.whole);
         if !tier.clauses.is_empty() {
             for position in self.clause_candidates(&scores, &cosines) {
-                let near = tier.clauses.iter().map(|it| tier.table.cosine_at(position, it));
+                let near = tier.clauses.iter().map(|it| tier.tables.cosine_at(position, it));
                 let near = near.fold(f32::MIN, f32::max) * self.weights.clause_vector_weight;
                 if let Some(cosine) = cosines.get_mut(position) {
                     *cosine = cosine.max(near);

@@ -24,6 +24,12 @@ impl TermHash {
         hash.write(term.as_bytes());
         Self(hash.finish())
     }
+
+    /// Returns which of a number of buckets, in the order of the hashes, has the term.
+    pub(crate) fn bucket_of(self, buckets: usize) -> usize {
+        let product = u128::from(self.0) * buckets as u128;
+        usize::try_from(product >> u64::BITS).unwrap_or(usize::MAX)
+    }
 }
 
 /// Kind of a word within its text.

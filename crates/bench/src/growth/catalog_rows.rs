@@ -12,6 +12,7 @@ use intake::{ConfiguredSource, SourceSupervisor, SupervisorTimeouts};
 use server_core::tool_lists::{
     CachedList, ListKey, ListKind, MAX_PAGE_TOOLS, NameStyle, ToolListCache, tools_after,
 };
+use server_core::tool_search::{SearchIndexCache, SearchRequest};
 use tool::{
     BoxFuture, CallerType, Org, Source, SourceError, SourceListing, SourceName, SourceRevision,
     SourceTrust,
@@ -62,6 +63,15 @@ pub(super) async fn measure_catalog_rows(sizes: CatalogSizes) -> Result<Vec<Grow
         small.points.push(measure_change(*tools, sizes.tools_per_source)?);
         large.points.push(measure_change(*tools, tools / sizes.large_sources)?);
     }
+    let mut found = GrowthRow::new(
+        "one tool of a tenth of all tools changed, until a search finds it",
+        "tools",
+        "allocations",
+        0.06,
+    );
+    for tools in sizes.tools {
+        found.points.push(measure_search(*tools, tools / sizes.large_sources).await?);
+    }
     let mut unchanged = GrowthRow::new(
         "all sources listed again without change",
         "rights classes",
@@ -71,7 +81,7 @@ pub(super) async fn measure_catalog_rows(sizes: CatalogSizes) -> Result<Vec<Grow
     for classes in sizes.classes {
         unchanged.points.push(measure_listing(sizes, *classes).await?);
     }
-    Ok(vec![small, large, unchanged])
+    Ok(vec![small, large, found, unchanged])
 }
 
 /// A catalog with what is derived from it.
@@ -97,18 +107,18 @@ impl CatalogFixture {
         Ok(Self { source_catalogs, catalog, current, gateway, callers, lists })
     }
 
-    /// Replaces the first source catalog by that of another listing, and reads the first page of
-    /// each list. Returns the text of the changed tool in one of them.
-    fn apply_listing(&mut self, listing: SourceListing) -> Result<String, String> {
+    /// Replaces the first source catalog by that of another listing.
+    fn apply_listing(&mut self, listing: SourceListing) -> Result<(), String> {
         let first = self.source_catalogs.first_mut().ok_or("no source")?;
         *first = Arc::new(first.with_listing(&Org::default(), listing));
         let next =
             self.catalog.with_sources(self.catalog.version + 1, self.source_catalogs.clone());
         self.catalog = Arc::new(next);
         self.current.update_snapshot(Some(&self.catalog), None);
-        self.read_lists()
+        Ok(())
     }
 
+    /// Reads the first page of each list. Returns the beginning of one of them.
     fn read_lists(&self) -> Result<String, String> {
         let mut text = None;
         for caller in &self.callers {
@@ -155,23 +165,86 @@ fn measure_change(tools: usize, tools_per_source: usize) -> Result<GrowthPoint, 
     let mut fixture = CatalogFixture::new(&sources, LISTING_CLASSES)?;
     fixture.read_lists()?;
     let first = sources.first().ok_or("no source")?;
-    let (mut times, mut counts) = (Vec::new(), Vec::new());
+    let mut samples = ChangeSamples::default();
     for edition in 1..=CHANGES {
         let listing = first.list(edition)?;
-        let counter = AllocationCounter::start();
-        let begun = Instant::now();
-        let text = fixture.apply_listing(listing)?;
-        times.push(begun.elapsed());
-        counts.push(counter.count().allocations);
+        let begun = ChangeStart::now();
+        fixture.apply_listing(listing)?;
+        let text = fixture.read_lists()?;
+        samples.push(&begun);
         if !text.contains(&format!("edition {edition}.")) {
             return Err(format!("the changed tool is not listed: {text}"));
         }
     }
-    times.sort_unstable();
-    counts.sort_unstable();
-    let median = |at: usize| times.get(at).map_or(0.0, Duration::as_secs_f64);
-    let count = counts.get(counts.len() / 2).copied().unwrap_or_default();
-    Ok(GrowthPoint { size: tools, micros: median(times.len() / 2) * 1e6, count: count as f64 })
+    Ok(samples.median(tools))
+}
+
+/// Number of the first edition in the row of searches, which no other text has.
+const FIRST_EDITION: u64 = 700_000_001;
+
+async fn measure_search(tools: usize, tools_per_source: usize) -> Result<GrowthPoint, String> {
+    let sources = build_sources(tools, tools_per_source)?;
+    let mut fixture = CatalogFixture::new(&sources, LISTING_CLASSES)?;
+    let search = SearchIndexCache::default();
+    let first = sources.first().ok_or("no source")?;
+    let mut samples = ChangeSamples::default();
+    // The first search indexes all tools, and is not measured.
+    for edition in FIRST_EDITION..=FIRST_EDITION + CHANGES {
+        let request =
+            SearchRequest { queries: vec![format!("edition {edition}")], limit: 1, budget: None };
+        let listing = first.list(edition)?;
+        let begun = ChangeStart::now();
+        fixture.apply_listing(listing)?;
+        let mut replies = Vec::new();
+        for caller in &fixture.callers {
+            let view = fixture.gateway.view_for(caller, CallerType::Direct);
+            replies.push(search.search_view(&view, &request).await);
+        }
+        if edition > FIRST_EDITION {
+            samples.push(&begun);
+        }
+        drop(begun);
+        let replies = serde_json::to_string(&replies).map_err(|error| error.to_string())?;
+        if replies.matches(&format!("edition {edition}.")).count() != LISTING_CLASSES {
+            return Err(format!("the changed tool is not found: {replies}"));
+        }
+    }
+    Ok(samples.median(tools))
+}
+
+/// The beginning of a measured change.
+struct ChangeStart {
+    counter: AllocationCounter,
+    begun: Instant,
+}
+
+impl ChangeStart {
+    fn now() -> Self {
+        Self { counter: AllocationCounter::start(), begun: Instant::now() }
+    }
+}
+
+/// Times and allocations of changes.
+#[derive(Default)]
+struct ChangeSamples {
+    times: Vec<Duration>,
+    counts: Vec<u64>,
+}
+
+impl ChangeSamples {
+    fn push(&mut self, start: &ChangeStart) {
+        self.times.push(start.begun.elapsed());
+        self.counts.push(start.counter.count().allocations);
+    }
+
+    /// Returns the medians.
+    fn median(mut self, size: usize) -> GrowthPoint {
+        self.times.sort_unstable();
+        self.counts.sort_unstable();
+        let time = self.times.get(self.times.len() / 2).map_or(0.0, Duration::as_secs_f64);
+        let count = self.counts.get(self.counts.len() / 2).copied().unwrap_or_default();
+        GrowthPoint { size, micros: time * 1e6, count: count as f64 }
+    }
 }
 
 /// A source whose listings never change.

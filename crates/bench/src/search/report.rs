@@ -47,8 +47,8 @@ figures are lower bounds.\n";
 
 const COST_HEAD: &str = "\
 \n## Cost\n
-One thread, within the program; queries of all sets, five results each. A definition is analyzed once; an index is built \
-for each view whose tools changed.\n";
+One thread, within the program; queries of all sets, five results each. A definition is analyzed once. The time to \
+build an index is that of all its segments; a change builds those beside the changed tool.\n";
 
 impl SearchReport {
     /// Returns the figures as JSON.

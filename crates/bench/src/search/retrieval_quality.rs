@@ -1,6 +1,7 @@
 //! Quality of the rankings of one set, in per cent.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use search::{
     QuantizedVector, QueryVectors, RankingWeights, SearchHit, SearchIndex, SentenceVectors,
@@ -68,7 +69,7 @@ pub(super) fn measure_set(
 ) -> Result<SetQuality, String> {
     let all: Vec<&JudgedQuery> = set.queries.iter().collect();
     let measure = |weights| {
-        let index = SearchIndex::build_with(set.tools.clone(), weights);
+        let index = SearchIndex::build_with(&set.tools, weights);
         judge_queries(&all, |queries| index.search(queries, DEPTH))
     };
     let (name, tools, queries) = (set.name.clone(), set.tools.len(), set.queries.len());
@@ -94,11 +95,12 @@ fn measure_with_sentences(
     let dimensions = first.map_or(0, QuantizedVector::dimensions);
     let mut tools = VectorTable::with_capacity(dimensions, set.texts.len());
     set.texts.iter().for_each(|text| tools.push(encoder.vector_of(text)));
+    let tools = [Arc::new(tools)];
     let vectors = |query: &String| {
         let texts = query_texts(query);
         QueryVectors::from_texts(texts.iter().filter_map(|text| encoder.vector_of(text)).cloned())
     };
-    let index = SearchIndex::build(set.tools.clone());
+    let index = SearchIndex::build(&set.tools);
     Ok(judge_queries(&judged, |queries| {
         let of_queries: Vec<_> = queries.iter().map(vectors).collect();
         let sentences = SentenceVectors { tools: &tools, queries: &of_queries };

@@ -85,7 +85,6 @@ pub(super) fn measure_cost(
 }
 
 fn build_index(tools: &[Arc<AnalyzedTool>], weights: RankingWeights) -> (SearchIndex, Duration) {
-    let tools = tools.to_vec();
     let started = Instant::now();
     let index = SearchIndex::build_with(tools, weights);
     (index, started.elapsed())

@@ -84,8 +84,8 @@ fn popular_words(tools: &[Value]) -> String {
 /// Returns the index of the tools with one more, and the position of that one.
 fn index_with(tools: &[Arc<AnalyzedTool>], name: &str, description: &str) -> (SearchIndex, usize) {
     let more = analyze(name, description, None);
-    let all = tools.iter().cloned().chain([more]).collect();
-    (SearchIndex::build(all), tools.len())
+    let all: Vec<_> = tools.iter().cloned().chain([more]).collect();
+    (SearchIndex::build(&all), tools.len())
 }
 
 /// Returns the rank of a tool for a query; that behind all results if it is none of them.

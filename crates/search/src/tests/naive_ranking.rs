@@ -6,18 +6,35 @@ use crate::query_terms::QueryTerms;
 use crate::tokenization::TermHash;
 use crate::{AnalyzedTool, RankingWeights};
 
+/// Tools of which each statistic is taken.
+#[derive(Clone, Copy)]
+pub(super) struct StatisticTools<'a> {
+    pub(super) number: &'a [Arc<AnalyzedTool>],
+    pub(super) term_counts: &'a [Arc<AnalyzedTool>],
+    pub(super) lengths: &'a [Arc<AnalyzedTool>],
+}
+
+impl<'a> StatisticTools<'a> {
+    /// Takes all statistics of these tools.
+    pub(super) fn all_of(tools: &'a [Arc<AnalyzedTool>]) -> Self {
+        Self { number: tools, term_counts: tools, lengths: tools }
+    }
+}
+
 /// Returns the score of each tool, scaled so that the best one is 1.
 #[expect(clippy::cast_precision_loss, reason = "numbers of a few tools")]
 pub(super) fn scores(
     tools: &[Arc<AnalyzedTool>],
+    statistics: StatisticTools<'_>,
     query: &str,
     weights: &RankingWeights,
 ) -> Vec<f32> {
     let query = QueryTerms::parse(query, weights);
-    let count = |term| tools.iter().filter(|tool| tool.fields_of(term).next().is_some()).count();
-    let all = tools.len() as f32;
+    let has = |tool: &AnalyzedTool, term| tool.terms.iter().any(|it| it.term == term);
+    let count = |term| statistics.term_counts.iter().filter(|tool| has(tool, term)).count();
+    let all = statistics.number.len() as f32;
     let average = |field: usize| {
-        let lengths = tools.iter().map(|tool| u32::from(tool.lengths[field]));
+        let lengths = statistics.lengths.iter().map(|tool| u32::from(tool.lengths[field]));
         let present = lengths.clone().filter(|length| *length > 0).count().max(1);
         lengths.sum::<u32>().max(1) as f32 / present as f32
     };
@@ -30,10 +47,10 @@ pub(super) fn scores(
                 continue;
             };
             let mut sum = 0.0;
-            for (field, counted) in found.counts.iter().enumerate() {
+            for (field, counted) in found.counts.iter() {
                 let share = weights.fields[field].length_share;
                 let length = 1.0 - share + share * f32::from(tool.lengths[field]) / average(field);
-                sum += f32::from(*counted) * weights.fields[field].weight / length;
+                sum += counted as f32 * weights.fields[field].weight / length;
             }
             let rarity =
                 (1.0 + (all - with + 0.5) / (with + 0.5)).ln().powf(weights.rarity_exponent);

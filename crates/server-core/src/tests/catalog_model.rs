@@ -190,7 +190,7 @@ impl ModelServer {
             approvals: None,
             options: GatewayOptions::default(),
         });
-        let (lists, search) = (ToolListCache::default(), SearchIndexCache::default());
+        let (lists, search) = (ToolListCache::default(), SearchIndexCache::with_small_segments());
         Self { current, gateway, lists, search }
     }
 
@@ -249,8 +249,10 @@ impl ModelServer {
 
     async fn search(&self, view: &CatalogView) -> String {
         let request = SearchRequest {
-            queries: vec!["append a note".to_owned(), "edition 2".to_owned()],
-            limit: 5,
+            queries: ["append a note", "edition 2", "finds notez; bulk"]
+                .map(str::to_owned)
+                .to_vec(),
+            limit: 20,
             budget: None,
         };
         let reply = self.search.search_view(view, &request).await;

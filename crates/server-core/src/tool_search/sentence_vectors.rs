@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use tool::store::WritePrecondition;
 use tool::{BoxFuture, Store, StoreError, Version};
 
-use super::tool_text;
+use super::tool_analysis::tool_text;
 
 /// Maximum number of tools with a vector; others are ranked without, as if the model knew nothing of them.
 const MAX_VECTORS: usize = 250_000;
@@ -214,7 +214,7 @@ impl SentenceVectors {
         }
     }
 
-    /// Returns the number of the last change, and the vectors of tools in their order.
+    /// Returns the vectors of tools in their order.
     pub(super) fn table_of(&self, digests: &[TextDigest]) -> VectorTable {
         let known = self.lock_known();
         let dimensions = known.values().next().map_or(0, QuantizedVector::dimensions);

@@ -155,7 +155,7 @@ async fn each_key_is_ranked_as_if_no_other_tool_existed() {
         let number = name.rsplit_once('_').unwrap().1;
         number.parse::<usize>().unwrap()
     };
-    let everything = SearchIndex::build(analyzed.clone());
+    let everything = SearchIndex::build(&analyzed);
     let (keys, queries) = counts();
     let (mut searches, mut filtered_differs) = (0, 0);
     for _ in 0..keys {
@@ -168,8 +168,8 @@ async fn each_key_is_ranked_as_if_no_other_tool_existed() {
         let expected: BTreeSet<&str> =
             all.iter().filter(allowed).map(|it| it.name.as_str()).collect();
         assert_eq!(shown.iter().copied().collect::<BTreeSet<_>>(), expected, "the view itself");
-        let own = shown.iter().map(|name| Arc::clone(&analyzed[position(name)])).collect();
-        let alone = SearchIndex::build(own);
+        let own = shown.iter().map(|name| Arc::clone(&analyzed[position(name)]));
+        let alone = SearchIndex::build(&own.collect::<Vec<_>>());
         for _ in 0..queries {
             let length = 1 + numbers.below(5);
             let query = numbers.words(length).join(" ");
@@ -270,7 +270,7 @@ async fn names_of_hidden_tools_take_as_long_as_names_that_no_tool_has() {
     let times = shortest_times(samples, |name| drop(searched(&server, &view, name)));
     let deviation = rank_sum_deviation(&times);
     // Control: an index of all tools, of which hidden ones are taken out afterwards.
-    let everything = SearchIndex::build(all.iter().map(analyze).collect());
+    let everything = SearchIndex::build(&all.iter().map(analyze).collect::<Vec<_>>());
     let naive = shortest_times(samples, |name| {
         let hits = everything.search(&[name], RESULTS);
         let kept = hits.iter().filter(|hit| all[hit.position].name.as_str().starts_with("g00."));

@@ -1,19 +1,19 @@
-//! Companion items of a source: instructions, prompts, resources, templates and skills, each pinned
-//! like a tool under a name of its own.
+//! Companion items of a source: instructions, prompts, resources, templates, skills and event
+//! types, each pinned like a tool under a name of its own.
 
 use std::borrow::Cow;
 
 use sha2::{Digest as _, Sha256};
-use tool::{CatalogItem, Digest, Json, Prompt, Resource, Skill, ToolName};
+use tool::{CatalogItem, Digest, EventType, Json, Prompt, Resource, Skill, ToolName};
 
-use crate::companion_lookup::own_prompt_name;
+use crate::companion_lookup::own_item_name;
 use crate::definition_digest::definition_digest;
 
 /// A companion item as received.
 #[derive(Debug, Clone)]
 pub struct CompanionItem {
     /// Name under which it is pinned: `mcp.instructions`, `mcp.prompt.NAME`, `mcp.resource.HASH`,
-    /// `mcp.skill.HASH`.
+    /// `mcp.skill.HASH`, `mcp.event.NAME`.
     pub pin_name: ToolName,
     /// Hash of the definition as received.
     pub definition_digest: Digest,
@@ -33,6 +33,7 @@ pub(crate) enum CompanionContent {
     Prompt(Prompt),
     Resource(Resource),
     Skill(Skill),
+    Event(EventType),
 }
 
 /// Returns the pin name of an item. A name that is too long or not a valid tool name is replaced by
@@ -75,21 +76,23 @@ impl CompanionItem {
             CatalogItem::Prompt(prompt) => Self::from_prompt(prompt),
             CatalogItem::Resource(resource) => Self::from_resource(resource),
             CatalogItem::Skill(skill) => Self::from_skill(skill),
+            CatalogItem::Event(event) => Self::from_event(event),
             CatalogItem::Tool(_) | CatalogItem::Method(_) => None,
         }
     }
 
-    /// Returns its kind, and its name or URI at the source; `None` for instructions.
+    /// Returns its kind, and its name or URI at the source; `None` for instructions and event types,
+    /// which no toolset contains.
     pub fn kind_and_name(&self) -> Option<(&'static str, Cow<'_, str>)> {
         match &self.content {
             CompanionContent::Prompt(prompt) => {
-                Some(("prompt", Cow::Owned(own_prompt_name(&prompt.raw_definition).into())))
+                Some(("prompt", Cow::Owned(own_item_name(&prompt.raw_definition).into())))
             }
             CompanionContent::Resource(resource) => {
                 Some(("resource", Cow::Borrowed(&resource.uri)))
             }
             CompanionContent::Skill(skill) => Some(("skill", Cow::Borrowed(&skill.uri))),
-            CompanionContent::Instructions => None,
+            CompanionContent::Instructions | CompanionContent::Event(_) => None,
         }
     }
 
@@ -112,6 +115,14 @@ impl CompanionItem {
                 raw_definition: received,
             })
         };
+        Some(Self::new(pin, received, shown))
+    }
+
+    fn from_event(event: EventType) -> Option<Self> {
+        let pin = companion_pin_name("event", event.name.as_str())?;
+        let EventType { name, delivery, raw_definition: received } = event;
+        let shown =
+            |raw_definition| CompanionContent::Event(EventType { name, delivery, raw_definition });
         Some(Self::new(pin, received, shown))
     }
 

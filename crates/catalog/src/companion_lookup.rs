@@ -1,9 +1,9 @@
-//! Finds the prompts, resources, templates and skills of one source by the names that its clients use, and
-//! says which of them are held back by their pins.
+//! Finds the prompts, resources, templates, skills and event types of one source by the names that its
+//! clients use, and says which of them are held back by their pins.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use tool::{FastMap, Json, Prompt, Resource, Skill};
+use tool::{EventType, FastMap, Json, Prompt, Resource, Skill};
 
 use crate::companion_items::CompanionContent;
 use crate::source_catalog::SourceCatalog;
@@ -33,6 +33,7 @@ pub(crate) struct CompanionLookup {
     resources: FastMap<Box<str>, ItemIndex>,
     templates: FastMap<Box<str>, ItemIndex>,
     skills: FastMap<Box<str>, ItemIndex>,
+    events: FastMap<Box<str>, ItemIndex>,
     /// Files of skills, with whether any usable skill has them.
     skill_files: FastMap<Box<str>, bool>,
     /// Directories of skills whose entries list all files, or whose pins block them.
@@ -67,8 +68,8 @@ fn is_disguised_uri(uri: &str) -> bool {
     has_dots || uri.match_indices('%').any(|(at, _)| encodes_plain(at))
 }
 
-/// Returns the name of a prompt at its source, which is a member of its definition.
-pub(crate) fn own_prompt_name(definition: &Json) -> Box<str> {
+/// Returns the name of a prompt or event type at its source, which is a member of its definition.
+pub(crate) fn own_item_name(definition: &Json) -> Box<str> {
     definition.get("name").and_then(|name| Some(name.string_value()?.into())).unwrap_or_default()
 }
 
@@ -79,7 +80,7 @@ impl CompanionLookup {
         for (index, prompt) in source_catalog.prompts.iter().enumerate() {
             prompt.name.hash(&mut digest);
             prompt.raw_definition.hash(&mut digest);
-            let own = own_prompt_name(&prompt.raw_definition);
+            let own = own_item_name(&prompt.raw_definition);
             lookup.prompts.entry(own).or_insert(Some(index));
         }
         lookup.prompt_fingerprint = digest.finish();
@@ -99,10 +100,13 @@ impl CompanionLookup {
             lookup.add_scheme(&skill.uri);
         }
         lookup.resource_fingerprint = digest.finish();
+        for (index, event) in source_catalog.events.iter().enumerate() {
+            lookup.events.entry(own_item_name(&event.raw_definition)).or_insert(Some(index));
+        }
         for item in &source_catalog.companion_items {
             match &item.content {
                 CompanionContent::Prompt(prompt) => {
-                    let own = own_prompt_name(&prompt.raw_definition);
+                    let own = own_item_name(&prompt.raw_definition);
                     lookup.prompts.entry(own).or_insert(None);
                 }
                 CompanionContent::Resource(resource) => {
@@ -120,6 +124,9 @@ impl CompanionLookup {
                     if skill.files.is_some() || is_blocked {
                         lookup.closed_directories.push(skill.directory().into());
                     }
+                }
+                CompanionContent::Event(event) => {
+                    lookup.events.entry(own_item_name(&event.raw_definition)).or_insert(None);
                 }
                 CompanionContent::Instructions => {}
             }
@@ -171,7 +178,7 @@ impl SourceCatalog {
     pub fn renamed_prompt(&self, name: &str) -> Option<Box<str>> {
         let prompts = self.prompts.iter().filter(|_| self.is_selection);
         let mut named = prompts.filter(|prompt| prompt.name.as_str() == name);
-        named.next().map(|prompt| own_prompt_name(&prompt.raw_definition))
+        named.next().map(|prompt| own_item_name(&prompt.raw_definition))
     }
 
     /// Finds a resource by its URI at the source; templates are not expanded.
@@ -197,6 +204,11 @@ impl SourceCatalog {
     /// Finds a skill by the URI of its `SKILL.md`.
     pub fn find_skill(&self, uri: &str) -> Option<PinnedItem<'_, Skill>> {
         pinned_item(&self.skills, self.companion_lookup().skills.get(uri))
+    }
+
+    /// Finds an event type by its name at the source.
+    pub fn find_event(&self, own_name: &str) -> Option<PinnedItem<'_, EventType>> {
+        pinned_item(&self.events, self.companion_lookup().events.get(own_name))
     }
 
     /// Returns true if a usable resource or a file of a usable skill has this URI.

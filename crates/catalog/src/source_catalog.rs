@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use tool::source::{SourceErrorKind, ToolAlias};
 use tool::{
-    CatalogItem, DeferMode, Digest, Durability, Json, Org, Problem, Prompt, Resource, Skill,
-    SourceError, SourceListing, SourceName, SourceRevision, SourceTrust, ToolName, WallTime,
+    CatalogItem, DeferMode, Digest, Durability, EventType, Json, Org, Problem, Prompt, Resource,
+    Skill, SourceError, SourceListing, SourceName, SourceRevision, SourceTrust, ToolName, WallTime,
 };
 
 use crate::catalog_entry::CatalogEntry;
@@ -94,6 +94,8 @@ pub struct SourceCatalog {
     pub resources: Vec<Resource>,
     /// Skills of the source.
     pub skills: Vec<Skill>,
+    /// Event types of the source.
+    pub events: Vec<EventType>,
     /// MCP methods that it answers besides tool calls.
     pub methods: Vec<Arc<CatalogEntry>>,
     /// Tools that pins block. They are neither listed nor callable, but keep their names reserved.
@@ -102,9 +104,9 @@ pub struct SourceCatalog {
     pub initialize_result: Option<Json>,
     /// The extensions of MCP that it declares, with their settings.
     pub extensions: Option<Json>,
-    /// All its prompts, resources, skills and instructions, including blocked ones.
+    /// All its prompts, resources, skills, event types and instructions, including blocked ones.
     pub companion_items: Vec<Arc<CompanionItem>>,
-    /// Indices of prompts, resources and skills, built on first use.
+    /// Indices of prompts, resources, skills and event types, built on first use.
     companion_lookup: OnceLock<Arc<CompanionLookup>>,
     /// Initialize result including blocked instructions.
     full_initialize_result: Option<Json>,
@@ -140,6 +142,7 @@ impl SourceCatalog {
             prompts: Vec::new(),
             resources: Vec::new(),
             skills: Vec::new(),
+            events: Vec::new(),
             methods: Vec::new(),
             blocked: Vec::new(),
             initialize_result: None,
@@ -278,7 +281,7 @@ impl SourceCatalog {
             && self.companion_items.len() == other.companion_items.len()
             && self.companion_items.iter().zip(&other.companion_items).all(beside)
             && (&self.prompts, &self.resources) == (&other.prompts, &other.resources)
-            && self.skills == other.skills
+            && (&self.skills, &self.events) == (&other.skills, &other.events)
             && (&self.problems, &self.aliases) == (&other.problems, &other.aliases)
             && says(self) == says(other)
     }
@@ -300,7 +303,8 @@ impl SourceCatalog {
     }
 
     fn apply_pins_to_companions(&mut self, callable: impl Fn(&ToolName, Digest) -> bool) {
-        (self.prompts, self.resources, self.skills) = (Vec::new(), Vec::new(), Vec::new());
+        (self.prompts, self.resources) = (Vec::new(), Vec::new());
+        (self.skills, self.events) = (Vec::new(), Vec::new());
         self.companion_lookup = OnceLock::new();
         self.initialize_result.clone_from(&self.full_initialize_result);
         for beside in &self.companion_items {
@@ -311,6 +315,7 @@ impl SourceCatalog {
                     self.resources.push(resource.clone());
                 }
                 CompanionContent::Skill(skill) if has => self.skills.push(skill.clone()),
+                CompanionContent::Event(event) if has => self.events.push(event.clone()),
                 CompanionContent::Instructions if !has => {
                     self.initialize_result = self
                         .full_initialize_result

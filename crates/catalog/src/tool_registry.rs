@@ -98,6 +98,7 @@ impl ToolRegistry {
             CatalogItem::Prompt(_)
             | CatalogItem::Resource(_)
             | CatalogItem::Skill(_)
+            | CatalogItem::Event(_)
             | CatalogItem::Method(_) => Err(RegisterError::NotATool),
         }
     }

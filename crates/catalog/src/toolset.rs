@@ -12,7 +12,7 @@ use tool::{Digest, SourceName, ToolKey, ToolName};
 
 use crate::catalog_entry::{CatalogEntry, override_texts};
 use crate::companion_items::{CompanionContent, CompanionItem};
-use crate::companion_lookup::{PinnedItem, own_prompt_name};
+use crate::companion_lookup::{PinnedItem, own_item_name};
 use crate::merged_catalog::Catalog;
 use crate::merged_source::MergedSource;
 use crate::source_catalog::{BlockedTool, SourceCatalog};
@@ -221,7 +221,7 @@ impl SourceSelection {
                 }
                 CompanionContent::Resource(resource) => own.resources.push(resource.clone()),
                 CompanionContent::Skill(skill) => own.skills.push(skill.clone()),
-                CompanionContent::Instructions => {}
+                CompanionContent::Event(_) | CompanionContent::Instructions => {}
             }
         }
     }
@@ -241,7 +241,7 @@ impl SourceCatalog {
     pub fn has_usable(&self, companion: &CompanionItem) -> bool {
         match &companion.content {
             CompanionContent::Prompt(prompt) => {
-                let own = own_prompt_name(&prompt.raw_definition);
+                let own = own_item_name(&prompt.raw_definition);
                 matches!(self.find_prompt(&own), Some(PinnedItem::Listed(_)))
             }
             CompanionContent::Resource(resource) if resource.is_template => {
@@ -252,6 +252,10 @@ impl SourceCatalog {
             }
             CompanionContent::Skill(skill) => {
                 matches!(self.find_skill(&skill.uri), Some(PinnedItem::Listed(_)))
+            }
+            CompanionContent::Event(event) => {
+                let own = own_item_name(&event.raw_definition);
+                matches!(self.find_event(&own), Some(PinnedItem::Listed(_)))
             }
             CompanionContent::Instructions => false,
         }

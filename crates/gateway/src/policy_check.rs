@@ -11,7 +11,7 @@ use policy::{
 };
 use tool::{CallArguments, CallerType, MonotonicTime, SourceTrust, WallTime};
 
-use crate::{CatalogView, Gateway};
+use crate::{CallTarget, CatalogView, Gateway};
 
 /// Wall-clock and monotonic time, read once per call.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +106,15 @@ impl Gateway {
         let taint =
             SessionTaint::from_tool(&ToolFacts::from_tool(&entry.tool_key, &entry.tool), trust);
         self.taint_tracker.mark_caller(caller, taint, now);
+    }
+
+    /// Marks the caller with the taint of a method whose call goes on, because it has delivered
+    /// something now: a taint lasts an hour, and such a call may last longer.
+    pub fn mark_delivery(&self, caller: &Principal, target: &CallTarget) {
+        let view = self.view_for(caller, CallerType::Direct);
+        if let Some((entry, _)) = view.find_target(target) {
+            self.mark_taint(caller, &view, entry, self.components.clock.monotonic_now());
+        }
     }
 
     /// Returns the active policy.

@@ -112,8 +112,8 @@ async fn handle_request(
             tasks::handle_task_method(&context).await
         }
         ("events/list", ProtocolEra::Stateless) => events::list_events(&context),
-        ("events/poll", ProtocolEra::Stateless) => events::poll_events(&context),
-        ("events/stream", ProtocolEra::Stateless) => events::open_event_stream(&context),
+        ("events/poll", ProtocolEra::Stateless) => events::poll_events(&context).await,
+        ("events/stream", ProtocolEra::Stateless) => events::open_event_stream(&context).await,
         ("events/subscribe", ProtocolEra::Stateless) => events::subscribe_events(&context).await,
         ("events/unsubscribe", ProtocolEra::Stateless) => events::unsubscribe_events(&context),
         ("prompts/list", _) => list_methods::list_prompts(&context),

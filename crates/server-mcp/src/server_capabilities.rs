@@ -4,6 +4,7 @@
 use catalog::SourceCatalog;
 use gateway::CatalogView;
 use http::HeaderValue;
+use mcp::events::EVENTS_EXTENSION;
 use mcp::extensions::SKILLS_EXTENSION;
 use mcp::{ProtocolEra, ProtocolVersion, headers, meta};
 use serde_json::{Map, Value, json};
@@ -130,7 +131,9 @@ fn source_extensions(request: &RequestContext<'_>, view: &CatalogView) -> Option
     let sources = sources.filter(|it| scope.is_none_or(|only| it.source.as_str() == only));
     let declared = sources.filter_map(|source| source.extensions.as_ref());
     let mut all: Vec<(String, Json)> = Vec::new();
-    for (name, settings) in declared.flat_map(Json::members) {
+    // Events are declared by the module that serves them, in the era that has them.
+    let declared = declared.flat_map(Json::members).filter(|(name, _)| name != EVENTS_EXTENSION);
+    for (name, settings) in declared {
         match all.iter().position(|(known, _)| *known == name) {
             None if all.len() < MAX_EXTENSIONS => all.push((name, settings)),
             // Directories can be read if one source can.

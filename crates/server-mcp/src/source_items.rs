@@ -1,6 +1,6 @@
-//! Finds the source of the prompt or resource that a request names. At the endpoint of one source,
-//! names and URIs are the source's own. At the endpoint of all sources, prompts are named
-//! `SOURCE.PROMPT`, and a URI that several sources list names its source.
+//! Finds the source of the prompt, resource or event type that a request names. At the endpoint of one
+//! source, names and URIs are the source's own. At the endpoint of all sources, prompts and event types
+//! are named `SOURCE.NAME`, and a URI that several sources list names its source.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use catalog::{PinnedItem, SourceCatalog, split_qualified_name};
 use gateway::CatalogView;
 use http::StatusCode;
 use mcp::{ProtocolEra, error_codes};
-use tool::{Json, Skill};
+use server_core::event_log::EventKind;
+use tool::{EventType, Json, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::{QualifiedUri, qualify_uri};
@@ -24,7 +25,10 @@ pub(crate) const RESOURCE_METHOD: &str = "mcp.resources.read";
 /// The method whose right decides whether a caller may read directories of resources.
 pub(crate) const DIRECTORY_METHOD: &str = "mcp.resources.directory.read";
 
-/// A prompt, resource, template or skill at its source.
+/// The method whose right decides whether a caller knows of event types.
+pub(crate) const EVENT_METHOD: &str = "mcp.events.poll";
+
+/// A prompt, resource, template, skill or event type at its source.
 #[derive(Debug)]
 pub(crate) struct SourceItem {
     pub(crate) source: Arc<SourceCatalog>,
@@ -189,6 +193,32 @@ pub(crate) fn find_skill(
     };
     let skill = listed(&item.source, &item.own_name).ok_or_else(unknown)?;
     Ok((item, skill))
+}
+
+/// Finds the event type of a source by the name that it has at an endpoint. One that its pin blocks does
+/// not exist. At the endpoint of all sources, neither does one whose name is that of an event of this
+/// server, or that two sources could mean.
+pub(crate) fn find_event(
+    endpoint: &Endpoint,
+    view: &CatalogView,
+    name: &str,
+) -> Option<(SourceItem, EventType)> {
+    let listed = |source: &str, own: &str| {
+        view.find_method(source, EVENT_METHOD)?;
+        let source = view.source_catalog(source)?;
+        match source.find_event(own)? {
+            PinnedItem::Listed(event) => Some((SourceItem::new(source, own), event.clone())),
+            PinnedItem::Blocked => None,
+        }
+    };
+    if let Endpoint::Source(source) = endpoint {
+        return listed(source, name);
+    }
+    if EventKind::parse(name).is_some() {
+        return None;
+    }
+    let mut found = split_qualified_name(name).filter_map(|(source, own)| listed(source, own));
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// Finds the source that serves a directory of resources.

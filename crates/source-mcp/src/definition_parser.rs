@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tool::{
-    AccessScope, CallerType, Json, JsonLimits, NameError, Problem, Prompt, Resource, SafetyLevel,
-    SideEffect, SideEffects, SourceName, Tool, ToolName, ToolTraits,
+    AccessScope, CallerType, EventDelivery, EventType, Json, JsonLimits, NameError, Problem,
+    Prompt, Resource, SafetyLevel, SideEffect, SideEffects, SourceName, Tool, ToolName, ToolTraits,
 };
 
 use super::mcp_options::TraitOverrides;
@@ -170,6 +170,36 @@ pub(super) fn parse_resource(
     Ok(ParsedDefinition {
         upstream_name: uri.clone(),
         item: Resource { uri, is_template, raw_definition: received },
+        problem: None,
+    })
+}
+
+/// Parses one event type. One that its server sends to webhooks alone is not offered: the server would
+/// learn the addresses of clients.
+pub(super) fn parse_event(
+    source: &SourceName,
+    (index, raw): (usize, &RawValue),
+) -> Result<ParsedDefinition<EventType>, Problem> {
+    #[derive(Deserialize)]
+    struct EventFields {
+        name: String,
+        delivery: Vec<String>,
+    }
+    let at = |why: String| Problem::new(fallback_location("event", index, raw), why);
+    let received = validate_definition(raw).map_err(at)?;
+    let EventFields { name: own, delivery } =
+        received.decode().map_err(|error| at(format!("is not offered: {error}")))?;
+    let name = offered_name(source, &own).map_err(|why| at(format!("is not offered: {why}")))?;
+    let has = |mode: &str| delivery.iter().any(|it| it == mode);
+    let delivery = EventDelivery { has_poll: has("poll"), has_push: has("push") };
+    if delivery == EventDelivery::default() {
+        let why = "is not offered: its `delivery` has neither `poll` nor `push`";
+        let fix = "ask the server's author to support one of them (SEP-3415)";
+        return Err(at(why.to_owned()).with_help(fix));
+    }
+    Ok(ParsedDefinition {
+        upstream_name: own,
+        item: EventType { name, delivery, raw_definition: received },
         problem: None,
     })
 }

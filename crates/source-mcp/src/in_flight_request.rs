@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use ::mcp::events::STREAM_METHOD;
 use ::mcp::headers::ArgumentHeaders;
 use ::mcp::{
     MessageError, ProtocolEra, RequestId, RpcError, RpcNotification, RpcRequest, error_codes,
@@ -202,7 +203,10 @@ impl InFlightRequest {
         self.needs_cancel = !is_negotiation;
         match &link.transport {
             Transport::Pipe(pipe) => {
-                let events = pipe.register_request(self.id, role);
+                let events = match request.method {
+                    STREAM_METHOD => pipe.register_stream(self.id, role),
+                    _ => pipe.register_request(self.id, role),
+                };
                 self.response = ResponseState::Pipe(events.ok_or(DeliveryError::ConnectionClosed)?);
                 pipe.send_message(text).await
             }

@@ -18,12 +18,13 @@ pub(super) enum UpstreamListKind {
     Resources,
     Templates,
     Skills,
+    Events,
 }
 
 impl UpstreamListKind {
     /// Every kind, in the order of the requests.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills, Self::Events];
 
     /// Returns the MCP method of this list.
     pub(super) const fn method(self) -> &'static str {
@@ -33,6 +34,7 @@ impl UpstreamListKind {
             Self::Resources => "resources/list",
             Self::Templates => "resources/templates/list",
             Self::Skills => "skills/list",
+            Self::Events => "events/list",
         }
     }
 }
@@ -57,6 +59,8 @@ struct ListResultFields<'a> {
     templates: Option<BoundedArray<'a>>,
     #[serde(borrow)]
     skills: Option<BoundedArray<'a>>,
+    #[serde(borrow)]
+    events: Option<BoundedArray<'a>>,
     #[serde(rename = "nextCursor")]
     next_cursor: Option<String>,
 }
@@ -100,6 +104,7 @@ pub(super) fn parse_page(kind: UpstreamListKind, result: &[u8]) -> Result<ListPa
         UpstreamListKind::Resources => (fields.resources, "resources"),
         UpstreamListKind::Templates => (fields.templates, "resourceTemplates"),
         UpstreamListKind::Skills => (fields.skills, "skills"),
+        UpstreamListKind::Events => (fields.events, "events"),
     };
     let BoundedArray(items) = items.ok_or_else(|| format!("the answer has no `{field}`"))?;
     Ok(ListPage { items, next_cursor: fields.next_cursor.filter(|next| !next.is_empty()) })

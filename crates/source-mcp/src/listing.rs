@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use ::mcp::events::EVENTS_EXTENSION;
 use ::mcp::extensions::SKILLS_EXTENSION;
 use ::mcp::headers::ArgumentHeaders;
 use ::mcp::{RpcError, error_codes};
@@ -168,6 +169,9 @@ fn is_list_supported(
         UpstreamListKind::Skills => {
             can.skills.is_some() && upstream.options.extensions.allows(SKILLS_EXTENSION)
         }
+        UpstreamListKind::Events => {
+            can.events && upstream.options.extensions.allows(EVENTS_EXTENSION)
+        }
     }
 }
 
@@ -294,6 +298,11 @@ impl<'a> ListingBuilder<'a> {
             UpstreamListKind::Skills => {
                 let skill = skill_parser::parse_skill(raw)?;
                 (skill.uri.clone(), CatalogItem::Skill(skill), None)
+            }
+            UpstreamListKind::Events => {
+                let ParsedDefinition { upstream_name: own, item, problem } =
+                    definition_parser::parse_event(source, raw)?;
+                (own, CatalogItem::Event(item), problem)
             }
         };
         if !self.names.insert((kind.method(), own.clone())) {

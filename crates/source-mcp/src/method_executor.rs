@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::mcp::ProtocolEra;
+use ::mcp::events::{EVENTS_EXTENSION, POLL_METHOD, STREAM_METHOD};
 use ::mcp::extensions::SKILLS_EXTENSION;
 use serde_json::json;
 use tool::{
@@ -32,8 +33,12 @@ pub(super) fn method_offers(
     (can, era): (ServerCapabilities, ProtocolEra),
     skill_files: &Arc<SkillFiles>,
 ) -> Vec<Offer> {
-    let allows_skills = upstream.options.extensions.allows(SKILLS_EXTENSION);
-    let can = ServerCapabilities { skills: can.skills.filter(|_| allows_skills), ..can };
+    let extensions = &upstream.options.extensions;
+    let can = ServerCapabilities {
+        skills: can.skills.filter(|_| extensions.allows(SKILLS_EXTENSION)),
+        events: can.events && extensions.allows(EVENTS_EXTENSION),
+        ..can
+    };
     let has = MCP_METHODS.into_iter().filter(|it| supports_method(can, it.method, era));
     has.filter_map(|McpMethod { name, method }| {
         let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
@@ -56,6 +61,7 @@ fn supports_method(can: ServerCapabilities, method: &str, era: ProtocolEra) -> b
         "resources/directory/read" => can.skills.is_some_and(|skills| skills.reads_directories),
         SUBSCRIBE_METHOD => can.resources.is_some_and(|listed| listed.supports_subscribe),
         "completion/complete" => can.completions,
+        POLL_METHOD | STREAM_METHOD => can.events,
         // Since 2026-07-28, each request carries its log level.
         SET_LEVEL_METHOD => can.logging && era == ProtocolEra::Handshake,
         _ => false,

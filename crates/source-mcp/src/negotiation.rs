@@ -1,5 +1,6 @@
 //! Negotiation request to a server, in each era, and its answer.
 
+use ::mcp::events::EVENTS_EXTENSION;
 use ::mcp::extensions::{AllowedExtensions, SKILLS_EXTENSION};
 use ::mcp::{ProtocolEra, ProtocolVersion, RpcError, error_codes};
 use serde::Deserialize;
@@ -19,6 +20,8 @@ pub(super) struct ServerCapabilities {
     pub(super) logging: bool,
     pub(super) tasks: Option<TaskCapability>,
     pub(super) skills: Option<SkillCapability>,
+    /// Whether it has events (SEP-3415).
+    pub(super) events: bool,
 }
 
 /// Support of skills (SEP-2640).
@@ -138,6 +141,11 @@ impl CapabilitiesField {
 }
 
 impl CapabilitiesField {
+    fn has_events(&self) -> bool {
+        let settings = self.extensions.as_ref().and_then(|all| all.get(EVENTS_EXTENSION));
+        settings.is_some_and(serde_json::Value::is_object)
+    }
+
     fn skill_capability(&self) -> Option<SkillCapability> {
         let settings = self.extensions.as_ref()?.get(SKILLS_EXTENSION)?;
         let reads_directories = settings.get("directoryRead") == Some(&true.into());
@@ -180,6 +188,7 @@ pub(super) fn parse_negotiation(
     };
     let tasks = response.capabilities.task_capability(era);
     let skills = response.capabilities.skill_capability();
+    let events = response.capabilities.has_events();
     let CapabilitiesField { tools, prompts, resources, completions, logging, .. } =
         response.capabilities;
     let can = ServerCapabilities {
@@ -190,6 +199,7 @@ pub(super) fn parse_negotiation(
         logging: logging.is_some(),
         tasks,
         skills,
+        events,
     };
     Ok(NegotiatedServer {
         raw_result: result,

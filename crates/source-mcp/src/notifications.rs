@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ::mcp::{RequestId, RpcNotification, meta};
+use ::mcp::{RequestId, RpcNotification, events, meta};
 use serde::Deserialize;
 use tokio::sync::{Notify, broadcast, watch};
 use tool::Json;
@@ -39,8 +39,8 @@ pub(super) enum RoutedNotification {
     Progress(i64, Json),
     /// A log line or another message for the client of a call.
     ForCall(RpcNotification),
-    /// The subscription with this request id is active.
-    SubscriptionAcknowledged(i64, RpcNotification),
+    /// An acknowledgement or an event of the subscription with this request id.
+    ForSubscription(i64, RpcNotification),
     /// The server cancelled this request of its own.
     RequestCancelled(RequestId),
     /// Handled here or ignored.
@@ -83,7 +83,8 @@ impl NotificationRouter {
             }
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed" => {
+            | "notifications/resources/list_changed"
+            | events::LIST_CHANGED_NOTIFICATION => {
                 self.notify_list_changed();
                 RoutedNotification::Consumed
             }
@@ -100,10 +101,13 @@ impl NotificationRouter {
                 }
                 RoutedNotification::Consumed
             }
-            SUBSCRIPTION_ACKNOWLEDGED => {
+            method
+                if method == SUBSCRIPTION_ACKNOWLEDGED
+                    || method.starts_with(events::NOTIFICATION_PREFIX) =>
+            {
                 let of = notification.params.as_ref().and_then(parse_subscription_id);
                 of.map_or(RoutedNotification::Consumed, |id| {
-                    RoutedNotification::SubscriptionAcknowledged(id, notification)
+                    RoutedNotification::ForSubscription(id, notification)
                 })
             }
             _ => RoutedNotification::Consumed,

@@ -28,6 +28,8 @@ const WRITE_QUEUE_LEN: usize = 64;
 /// Events of one request that may be queued beside its answer. Further progress and log lines are
 /// dropped.
 const EVENT_QUEUE_LEN: usize = 17;
+/// Events of one stream of events that may be queued. One more ends the stream.
+const STREAM_QUEUE_LEN: usize = 64;
 
 /// Maximum time that a child may leave its input unread while a message waits.
 pub(super) const WRITE_STALL_TIMEOUT: Duration = Duration::from_mins(1);
@@ -123,7 +125,25 @@ impl PipeTransport {
         id: i64,
         role: RequestRole,
     ) -> Option<mpsc::Receiver<RequestEvent>> {
-        let (events, received) = mpsc::channel(EVENT_QUEUE_LEN);
+        self.register_with_queue(id, role, EVENT_QUEUE_LEN)
+    }
+
+    /// Registers a request for a stream of events.
+    pub(super) fn register_stream(
+        &self,
+        id: i64,
+        role: RequestRole,
+    ) -> Option<mpsc::Receiver<RequestEvent>> {
+        self.register_with_queue(id, role, STREAM_QUEUE_LEN)
+    }
+
+    fn register_with_queue(
+        &self,
+        id: i64,
+        role: RequestRole,
+        queue_len: usize,
+    ) -> Option<mpsc::Receiver<RequestEvent>> {
+        let (events, received) = mpsc::channel(queue_len);
         self.in_flight.lock_requests().insert(id, ResponseSender { events, role });
         if self.in_flight.close_signal.closed.is_cancelled() {
             self.unregister_request(id);

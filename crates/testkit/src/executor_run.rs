@@ -106,6 +106,7 @@ pub fn find_offer(listing: &SourceListing, name: &str) -> (Arc<Tool>, Arc<dyn Ex
         | CatalogItem::Prompt(_)
         | CatalogItem::Resource(_)
         | CatalogItem::Skill(_)
+        | CatalogItem::Event(_)
         | CatalogItem::Method(_) => None,
     };
     listing.offers.iter().find_map(named).unwrap_or_else(|| panic!("no {name}"))
@@ -118,6 +119,7 @@ pub fn tool_names(listing: &SourceListing) -> Vec<String> {
         CatalogItem::Prompt(_)
         | CatalogItem::Resource(_)
         | CatalogItem::Skill(_)
+        | CatalogItem::Event(_)
         | CatalogItem::Method(_) => {
             panic!("no tool")
         }

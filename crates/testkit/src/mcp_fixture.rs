@@ -6,6 +6,7 @@
 //! listens where requested.
 
 mod caller_link;
+mod counter_events;
 mod event_stream;
 mod fixture_state;
 mod headers;
@@ -65,16 +66,32 @@ pub struct RunningFixture {
 /// # Errors
 /// Returns an error if no port is available.
 pub async fn start_fixture(options: FixtureOptions) -> io::Result<RunningFixture> {
+    start_with_state(FixtureState::new(options)).await
+}
+
+/// Starts a fixture that also has events.
+///
+/// # Errors
+/// Returns an error if no port is available.
+pub async fn start_event_fixture(options: FixtureOptions) -> io::Result<RunningFixture> {
+    start_with_state(FixtureState { has_events: true, ..FixtureState::new(options) }).await
+}
+
+async fn start_with_state(fixture: FixtureState) -> io::Result<RunningFixture> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
     let mut task = JoinSet::new();
-    task.spawn(serve_fixture(listener, options));
+    task.spawn(serve_state(listener, fixture));
     Ok(RunningFixture { url, _task: task })
 }
 
 /// Serves on `listener` forever; connections end when this is dropped.
 pub async fn serve_fixture(listener: TcpListener, options: FixtureOptions) {
-    let fixture = Arc::new(FixtureState::new(options));
+    serve_state(listener, FixtureState::new(options)).await;
+}
+
+async fn serve_state(listener: TcpListener, fixture: FixtureState) {
+    let fixture = Arc::new(fixture);
     let mut open = JoinSet::new();
     loop {
         while open.try_join_next().is_some() {}

@@ -192,6 +192,27 @@ impl Skill {
     }
 }
 
+/// An event type of an MCP server, to which clients subscribe (SEP-3415).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventType {
+    /// Its name in the catalog: `SOURCE.NAME`.
+    pub name: ToolName,
+    /// How its server delivers the events.
+    pub delivery: EventDelivery,
+    /// The definition as received.
+    pub raw_definition: Json,
+}
+
+/// The ways in which a server delivers events of one type to a gateway. Webhooks are none: the server
+/// would call an address of its client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventDelivery {
+    /// True if `events/poll` returns them.
+    pub has_poll: bool,
+    /// True if `events/stream` sends them.
+    pub has_push: bool,
+}
+
 /// An MCP method that a source offers besides its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct McpMethod {
@@ -202,13 +223,15 @@ pub struct McpMethod {
 }
 
 /// All MCP methods that are offered.
-pub const MCP_METHODS: [McpMethod; 6] = [
+pub const MCP_METHODS: [McpMethod; 8] = [
     McpMethod { name: "mcp.prompts.get", method: "prompts/get" },
     McpMethod { name: "mcp.resources.read", method: "resources/read" },
     McpMethod { name: "mcp.resources.directory.read", method: "resources/directory/read" },
     McpMethod { name: "mcp.resources.subscribe", method: "resources/subscribe" },
     McpMethod { name: "mcp.completion.complete", method: "completion/complete" },
     McpMethod { name: "mcp.logging.setLevel", method: "logging/setLevel" },
+    McpMethod { name: "mcp.events.poll", method: "events/poll" },
+    McpMethod { name: "mcp.events.stream", method: "events/stream" },
 ];
 
 /// An item of a catalog.
@@ -222,6 +245,8 @@ pub enum CatalogItem {
     Resource(Resource),
     /// A skill of an MCP server.
     Skill(Skill),
+    /// An event type of an MCP server.
+    Event(EventType),
     /// An MCP method that the source answers besides tool calls, such as `prompts/get`. Its `name`
     /// is one of [`MCP_METHODS`]; it is called like a tool, and never listed as one.
     Method(Arc<Tool>),

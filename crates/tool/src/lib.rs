@@ -34,7 +34,8 @@ pub use backoff::Backoff;
 pub use call::{Actor, CallArguments, CallId, Caller, CallerType, ToolCall};
 pub use call_outcome::{Outcome, OutcomeBody};
 pub use catalog_item::{
-    CatalogItem, Digest, MCP_METHODS, McpMethod, Prompt, Resource, Skill, SkillFile, Tool,
+    CatalogItem, Digest, EventDelivery, EventType, MCP_METHODS, McpMethod, Prompt, Resource, Skill,
+    SkillFile, Tool,
 };
 pub use clock::{Clock, MonotonicTime, WallTime};
 pub use data_format::FormatSupport;

@@ -183,6 +183,7 @@ fn tried_source(listing: SourceListing) -> TriedSource {
             CatalogItem::Prompt(_)
             | CatalogItem::Resource(_)
             | CatalogItem::Skill(_)
+            | CatalogItem::Event(_)
             | CatalogItem::Method(_) => None,
         })
         .collect();

@@ -4,6 +4,7 @@ use http::StatusCode;
 use mcp::{RpcError, error_codes};
 use server_core::webhook::WebhookFailure;
 use tool::Json;
+use tool::call_outcome::CallFailure;
 
 use crate::request_error::RequestError;
 
@@ -54,6 +55,16 @@ pub(super) fn callback_failed(reason: &str) -> RequestError {
 
 pub(super) fn callback_unreachable(failure: WebhookFailure) -> RequestError {
     callback_failed(failure.category())
+}
+
+/// The error with which a subscription to events of a source ends: the source's own, or that the caller
+/// may not have them.
+pub(super) fn failure_error(failure: &CallFailure) -> Json {
+    let Some(error) = &failure.rpc_error else { return access_revoked() };
+    let (code, message) = (Json::encode(&error.code), Json::encode(&error.message));
+    let members = [Some(("code", &code)), Some(("message", &message))];
+    let data = error.data.as_ref().map(|data| ("data", data));
+    Json::object_from(members.into_iter().flatten().chain(data))
 }
 
 /// The error with which a subscription ends when its caller's access has ended.

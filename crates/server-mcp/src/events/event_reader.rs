@@ -11,21 +11,47 @@ use tool::{Json, Secret};
 use uuid::Uuid;
 
 use super::event_errors::unknown_event;
+use super::event_params::{StartParams, parse_event_name};
 use super::event_types::{filter_names, is_offered};
-use crate::request_context::{RequestContext, require_string};
+use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
 
 /// Number of bytes of the id of a process's log.
 const EPOCH_BYTES: usize = 16;
 
-/// Seals positions of the log, so that a cursor shows no other caller's activity and moves to nobody.
+/// Seals positions of the log and cursors of sources, so that a cursor shows no other caller's activity
+/// and moves to nobody.
 #[derive(Debug)]
-pub(crate) struct CursorKey(SealingKey);
+pub(crate) struct CursorKey {
+    log: SealingKey,
+    sources: SealingKey,
+}
 
 impl CursorKey {
     pub(crate) fn new(secret: &Secret) -> Self {
-        Self(SealingKey::new(secret, "toolkeep mcp event cursor"))
+        Self {
+            log: SealingKey::new(secret, "toolkeep mcp event cursor"),
+            sources: SealingKey::new(secret, "toolkeep mcp source event cursor"),
+        }
     }
+
+    pub(super) fn seal_source_cursor(&self, binding: &[&str], cursor: &str) -> Option<String> {
+        self.sources.seal_bytes(binding, cursor.as_bytes())
+    }
+
+    pub(super) fn open_source_cursor(&self, binding: &[&str], sealed: &str) -> Option<String> {
+        String::from_utf8(self.sources.open_sealed(binding, sealed)?).ok()
+    }
+}
+
+/// Takes over the rights of a caller's key as they are now. Returns false if it is no longer valid.
+pub(super) fn renew_principal(state: &StateInner, principal: &mut Principal) -> bool {
+    let now = state.components.clock.wall_now();
+    let Some(current) = state.components.keys.current_principal(principal, now) else {
+        return false;
+    };
+    *principal = current;
+    true
 }
 
 /// A subscription to events of this server, as a request names it.
@@ -39,8 +65,8 @@ pub(super) struct EventSubscription {
 impl EventSubscription {
     /// Parses name and arguments, of a kind that the caller may subscribe to.
     pub(super) fn parse(request: &RequestContext<'_>) -> Result<Self, RequestError> {
-        let [name, arguments] = request.pick_params(["name", "arguments"]);
-        let name = require_string("name", name.as_ref())?;
+        let name = parse_event_name(request)?;
+        let arguments = request.named_params.arguments.clone();
         let (state, principal) = (request.caller.state, request.caller.principal);
         let kind = EventKind::parse(&name).filter(|kind| is_offered(state, principal, *kind));
         let kind = kind.ok_or_else(|| unknown_event(&name))?;
@@ -114,14 +140,7 @@ impl EventReader {
         request: &RequestContext<'_>,
         subscription: EventSubscription,
     ) -> Result<Self, RequestError> {
-        let [cursor, max_age] = request.pick_params(["cursor", "maxAgeMs"]);
-        let cursor = cursor.filter(|json| json.kind() != "null");
-        let cursor = cursor.map(|json| require_string("cursor", Some(&json))).transpose()?;
-        let max_age = max_age.filter(|json| json.kind() != "null");
-        let max_age = max_age.map(|json| json.decode::<u64>()).transpose();
-        let max_age = max_age.map_err(|_| {
-            RequestError::invalid_params("`params.maxAgeMs` must be a number of milliseconds")
-        })?;
+        let StartParams { cursor, max_age_ms } = StartParams::parse(request)?;
         let caller = request.caller;
         let owner = caller.endpoint.owner_binding(caller.principal).map(Into::into);
         let mut reader = Self {
@@ -140,7 +159,8 @@ impl EventReader {
                 let position = reader.open_cursor(key, log.epoch(), &cursor);
                 reader.is_reset = position.is_none();
                 reader.position = position.unwrap_or_default();
-                reader.not_before = max_age.map(|age| caller.received_at.0.saturating_sub(age));
+                let received_at = caller.received_at.0;
+                reader.not_before = max_age_ms.map(|age| received_at.saturating_sub(age));
             }
         }
         Ok(reader)
@@ -152,7 +172,7 @@ impl EventReader {
     }
 
     fn open_cursor(&self, key: &CursorKey, epoch: Uuid, cursor: &str) -> Option<u64> {
-        let plain = key.0.open_sealed(&self.binding(), cursor)?;
+        let plain = key.log.open_sealed(&self.binding(), cursor)?;
         let (log, position) = plain.split_first_chunk::<EPOCH_BYTES>()?;
         let position = u64::from_be_bytes(position.try_into().ok()?);
         (*log == *epoch.as_bytes()).then_some(position)
@@ -161,13 +181,14 @@ impl EventReader {
     /// The cursor of a position; null if no randomness is available.
     pub(super) fn cursor_at(&self, key: &CursorKey, epoch: Uuid, position: u64) -> Json {
         let plain = [&epoch.as_bytes()[..], &position.to_be_bytes()].concat();
-        Json::encode(&key.0.seal_bytes(&self.binding(), &plain))
+        Json::encode(&key.log.seal_bytes(&self.binding(), &plain))
     }
 
     /// The caller as it is now; `None` if it may no longer subscribe.
     pub(super) fn renew_principal(&mut self, state: &StateInner) -> Option<&Principal> {
-        let (keys, now) = (&state.components.keys, state.components.clock.wall_now());
-        self.principal = keys.current_principal(&self.principal, now)?;
+        if !renew_principal(state, &mut self.principal) {
+            return None;
+        }
         is_offered(state, &self.principal, self.subscription.kind).then_some(&self.principal)
     }
 

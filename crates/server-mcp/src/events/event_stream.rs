@@ -12,7 +12,8 @@ use tool::Json;
 
 use super::event_errors::access_revoked;
 use super::event_reader::{EventReader, EventSubscription, ReadPage, occurrence};
-use super::require_own_events;
+use super::source_event_stream::open_source_stream;
+use super::{SubscribedType, subscribed_type};
 use crate::McpServerState;
 use crate::event_sink::EventSink;
 use crate::request_context::RequestContext;
@@ -21,15 +22,23 @@ use crate::resource_subscriptions::{id_to_json, with_subscription_id};
 use crate::response_body::{self, EventStream, McpResponse};
 
 /// Interval of heartbeats, which the extension wants at least every 30 s.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(25);
+pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(25);
 /// Maximum number of events that are read at once.
 const PAGE_EVENTS: usize = 32;
 /// Time until events are offered again to a client that reads slowly.
-const SLOW_CLIENT_DELAY: Duration = Duration::from_millis(200);
+pub(super) const SLOW_CLIENT_DELAY: Duration = Duration::from_millis(200);
 
 /// Handles the method `events/stream`.
-pub(crate) fn open_event_stream(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
-    require_own_events(request)?;
+pub(crate) async fn open_event_stream(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    match subscribed_type(request)? {
+        SubscribedType::Own => open_own_stream(request),
+        SubscribedType::Source => Box::pin(open_source_stream(request)).await,
+    }
+}
+
+fn open_own_stream(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
     let (caller, state) = (request.caller, request.caller.state);
     let permit =
         state.streams.open_stream(caller.principal).map_err(RequestError::too_many_requests)?;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::definition_digest::definition_digest;
 use server_core::sealing_key::hash_parts;
 use server_core::webhook::{WebhookSecret, WebhookTarget, WebhookTransport};
 use tool::{Json, JsonLimits, WallTime};
@@ -13,10 +14,13 @@ use super::event_errors::{
     callback_failed, callback_unreachable, forbidden, resource_exhausted, unknown_subscription,
     unsupported_mode,
 };
+use super::event_params::{StartParams, parse_event_name};
 use super::event_reader::{EventReader, EventSubscription};
-use super::require_own_events;
-use super::webhook_subscription::{WebhookSubscription, deliver_events};
+use super::source_subscription::SourceSubscription;
+use super::source_webhook::{begin_subscription, deliver_source_events, open_feed};
+use super::webhook_subscription::{Watermark, WebhookSender, WebhookSubscription, deliver_events};
 use super::webhook_table::LimitReached;
+use super::{SubscribedType, require_events, subscribed_type};
 use crate::request_context::{RequestContext, require_string};
 use crate::request_error::RequestError;
 use crate::response_body::McpResponse;
@@ -30,9 +34,72 @@ const MAX_URL_BYTES: usize = 2_048;
 /// Number of bytes of the hash in a subscription id.
 const ID_BYTES: usize = 16;
 
+/// What a request subscribes to.
+enum RequestedEvents {
+    Own(EventSubscription),
+    Source(Box<SourceSubscription>),
+}
+
+impl RequestedEvents {
+    fn parse(request: &RequestContext<'_>) -> Result<Self, RequestError> {
+        match subscribed_type(request)? {
+            SubscribedType::Own => EventSubscription::parse(request).map(Self::Own),
+            SubscribedType::Source => {
+                let subscription = SourceSubscription::parse(request, &parse_event_name(request)?)?;
+                let usable = subscription.usable_delivery(request.caller.state);
+                if !usable.has_poll && !usable.has_push {
+                    return Err(unsupported_mode("webhook"));
+                }
+                Ok(Self::Source(Box::new(subscription)))
+            }
+        }
+    }
+
+    /// The name and the arguments, so that equal ones are the same.
+    fn identity(&self) -> Vec<String> {
+        match self {
+            Self::Own(own) => {
+                let filters = own.filters.iter().flat_map(|(name, value)| [name, value]);
+                std::iter::once(own.kind.as_str().to_owned()).chain(filters.cloned()).collect()
+            }
+            Self::Source(source) => {
+                let arguments = source.events.arguments.clone().unwrap_or_else(Json::empty_object);
+                // Its text does not depend on the order of members.
+                vec![source.events.name.clone(), definition_digest(&arguments).to_string()]
+            }
+        }
+    }
+
+    /// The sealed cursor of a position.
+    fn cursor_at(
+        &self,
+        request: &RequestContext<'_>,
+        watermark: &Watermark,
+    ) -> Result<Json, RequestError> {
+        let state = request.caller.state;
+        let key = &state.mcp_components.event_cursors;
+        Ok(match (self, watermark) {
+            (Self::Source(source), Watermark::Source(cursor)) => {
+                source.seal_cursor(key, cursor.as_deref())
+            }
+            (Self::Own(own), Watermark::Log(position)) => {
+                let reader = EventReader::start(request, own.clone())?;
+                reader.cursor_at(key, state.components.events.epoch(), *position)
+            }
+            _ => Json::encode(&()),
+        })
+    }
+}
+
+/// A subscription that is ready to deliver.
+enum StartedFeed {
+    Own(EventReader),
+    Source(Box<super::source_feed::SourceFeed>),
+}
+
 /// Where a subscription delivers to, as a request names it.
 struct CallbackRequest {
-    subscription: EventSubscription,
+    events: RequestedEvents,
     url: String,
     /// Id of the subscription of this caller with this URL, name and arguments.
     id: String,
@@ -46,7 +113,7 @@ impl CallbackRequest {
         if request.caller.principal.is_anonymous() {
             return Err(forbidden("a webhook needs a key"));
         }
-        let subscription = EventSubscription::parse(request)?;
+        let events = RequestedEvents::parse(request)?;
         let url = require_string("delivery.url", delivery.get("url").as_ref())?;
         if url.len() > MAX_URL_BYTES || !url.starts_with("https://") {
             return Err(RequestError::invalid_params(format!(
@@ -58,12 +125,44 @@ impl CallbackRequest {
             .map_err(|why| RequestError::invalid_params(format!("`params.delivery.url`: {why}")))?;
         let caller = request.caller;
         let [org, key, endpoint] = caller.endpoint.owner_binding(caller.principal);
-        let mut parts = vec![org, key, endpoint, &url, subscription.kind.as_str()];
-        parts.extend(subscription.filters.iter().flat_map(|(name, value)| [name.as_str(), value]));
+        let identity = events.identity();
+        let mut parts = vec![org, key, endpoint, &url];
+        parts.extend(identity.iter().map(String::as_str));
         let digest = hash_parts(&parts);
         let digest = digest.iter().take(ID_BYTES).map(|byte| format!("{byte:02x}"));
         let id = format!("sub_{}", digest.collect::<String>());
-        Ok(Self { subscription, url, id, transport })
+        Ok(Self { events, url, id, transport })
+    }
+
+    /// Starts at the cursor of the request, or now. Returns the feed with its position, and whether
+    /// events may have been skipped; or the failure of the source.
+    async fn start(
+        &self,
+        request: &RequestContext<'_>,
+    ) -> Result<Result<(StartedFeed, Watermark, bool), McpResponse>, RequestError> {
+        let state = request.caller.state;
+        let source = match &self.events {
+            RequestedEvents::Own(own) => {
+                let mut reader = EventReader::start(request, own.clone())?;
+                let is_truncated = reader.take_truncation(state);
+                let watermark = Watermark::Log(reader.position);
+                return Ok(Ok((StartedFeed::Own(reader), watermark, is_truncated)));
+            }
+            RequestedEvents::Source(source) => source,
+        };
+        let key = &state.mcp_components.event_cursors;
+        let position = source.open_position(key, &StartParams::parse(request)?);
+        let mut position = match begin_subscription(state, source, position).await {
+            Ok(position) => position,
+            Err(failure) => {
+                let answer = request.result_encoder().encode_failure(&failure, true);
+                return Ok(Err(answer.into_response()));
+            }
+        };
+        let is_truncated = std::mem::take(&mut position.is_truncated);
+        let watermark = Watermark::Source(position.cursor.clone());
+        let feed = open_feed(state, source.as_ref().clone(), position);
+        Ok(Ok((StartedFeed::Source(Box::new(feed)), watermark, is_truncated)))
     }
 }
 
@@ -78,7 +177,7 @@ fn pick_delivery(request: &RequestContext<'_>) -> Result<Json, RequestError> {
 pub(crate) async fn subscribe_events(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
-    require_own_events(request)?;
+    require_events(request, &request.caller.tool_view())?;
     let delivery = pick_delivery(request)?;
     let mode = require_string("delivery.mode", delivery.get("mode").as_ref())?;
     if mode != "webhook" {
@@ -94,39 +193,43 @@ pub(crate) async fn subscribe_events(
     let state = request.caller.state;
     let now = request.caller.received_at;
     let expires_at = WallTime(now.0.saturating_add(parse_ttl(request)?));
-    let mut reader = EventReader::start(request, callback.subscription.clone())?;
-    if let Some(existing) = state.mcp_components.webhooks.find(&callback.id, now) {
+    let table = &state.mcp_components.webhooks;
+    if let Some(existing) = table.find(&callback.id, now) {
+        let cursor = callback.events.cursor_at(request, &existing.watermark())?;
         let status = existing.refresh(secret, (now, expires_at));
-        reader.position = existing.watermark();
-        let result = subscription_result(request, (&callback.id, &reader, expires_at), false);
+        let result = subscription_result((&callback.id, cursor, expires_at), false);
         return Ok(
             request.encode_result(&result.with_member("deliveryStatus", &Json::encode(&status)))
         );
     }
-    let is_truncated = reader.take_truncation(state);
     let root_key: Box<str> = format!(
         "{}/{}",
         request.caller.principal.org().as_str(),
         request.caller.principal.limit_key_id()
     )
     .into();
-    let table = &state.mcp_components.webhooks;
     table.check_limits(&root_key, now).map_err(limit_error)?;
+    let (feed, watermark, is_truncated) = match callback.start(request).await? {
+        Ok(started) => started,
+        Err(failure) => return Ok(failure),
+    };
+    let cursor = callback.events.cursor_at(request, &watermark)?;
     let subscription = WebhookSubscription::new(
         (callback.id.clone(), callback.url.clone()),
         root_key,
         secret,
-        (expires_at, reader.position),
+        (expires_at, watermark),
     );
     verify_callback(request, &callback, &subscription).await?;
     table.insert(&subscription, now).map_err(limit_error)?;
-    let result = subscription_result(request, (&callback.id, &reader, expires_at), is_truncated);
-    drop(state.mcp_components.background_tasks.spawn(deliver_events(
-        state.clone(),
-        callback.transport,
-        subscription,
-        reader,
-    )));
+    let result = subscription_result((&callback.id, cursor, expires_at), is_truncated);
+    let sender =
+        WebhookSender { state: state.clone(), transport: callback.transport, subscription };
+    let tasks = &state.mcp_components.background_tasks;
+    drop(match feed {
+        StartedFeed::Own(reader) => tasks.spawn(deliver_events(sender, reader)),
+        StartedFeed::Source(feed) => tasks.spawn(deliver_source_events(sender, *feed)),
+    });
     Ok(request.encode_result(&result))
 }
 
@@ -134,7 +237,7 @@ pub(crate) async fn subscribe_events(
 pub(crate) fn unsubscribe_events(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
-    require_own_events(request)?;
+    require_events(request, &request.caller.tool_view())?;
     let callback = CallbackRequest::parse(request, &pick_delivery(request)?)?;
     let table = &request.caller.state.mcp_components.webhooks;
     // One that has expired is gone, even if its deliveries have not noticed yet.
@@ -162,13 +265,9 @@ fn parse_ttl(request: &RequestContext<'_>) -> Result<u64, RequestError> {
 }
 
 fn subscription_result(
-    request: &RequestContext<'_>,
-    (id, reader, expires_at): (&str, &EventReader, WallTime),
+    (id, cursor, expires_at): (&str, Json, WallTime),
     is_truncated: bool,
 ) -> Json {
-    let state = request.caller.state;
-    let epoch = state.components.events.epoch();
-    let cursor = reader.cursor_at(&state.mcp_components.event_cursors, epoch, reader.position);
     Json::object_from([
         ("id", &Json::encode(id)),
         ("refreshBefore", &Json::encode(&expires_at.to_string())),

@@ -25,7 +25,16 @@ const SUSPEND_AFTER: u32 = 5;
 /// Time for which a replaced secret still signs.
 const FORMER_SECRET_MS: u64 = 5 * 60_000;
 /// Longest sleep before the expiry and the caller's access are checked again.
-const CHECK_INTERVAL: Duration = Duration::from_mins(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Everything up to here was accepted or abandoned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Watermark {
+    /// A position of this server's log.
+    Log(u64),
+    /// A cursor of a source; `None` if it has said none.
+    Source(Option<String>),
+}
 
 /// A webhook subscription of one caller.
 #[derive(Debug)]
@@ -52,8 +61,7 @@ struct DeliveryState {
     last_delivery: Option<WallTime>,
     last_error: Option<WebhookFailure>,
     failed_since: Option<WallTime>,
-    /// Everything up to this position was accepted or abandoned.
-    watermark: u64,
+    watermark: Watermark,
 }
 
 impl WebhookSubscription {
@@ -61,7 +69,7 @@ impl WebhookSubscription {
         (id, url): (String, String),
         root_key: Box<str>,
         secret: WebhookSecret,
-        (expires_at, position): (WallTime, u64),
+        (expires_at, watermark): (WallTime, Watermark),
     ) -> Arc<Self> {
         let state = DeliveryState {
             secret,
@@ -72,7 +80,7 @@ impl WebhookSubscription {
             last_delivery: None,
             last_error: None,
             failed_since: None,
-            watermark: position,
+            watermark,
         };
         let (end, refreshed) = (CancellationToken::new(), Notify::new());
         Arc::new(Self { id, url, root_key, end, refreshed, state: Mutex::new(state) })
@@ -86,9 +94,26 @@ impl WebhookSubscription {
         self.lock_state().expires_at <= now
     }
 
-    /// Everything up to this position was accepted or abandoned.
-    pub(super) fn watermark(&self) -> u64 {
-        self.lock_state().watermark
+    pub(super) fn watermark(&self) -> Watermark {
+        self.lock_state().watermark.clone()
+    }
+
+    /// Moves on without a delivery.
+    pub(super) fn move_to(&self, watermark: Watermark) {
+        self.lock_state().watermark = watermark;
+    }
+
+    /// Whether events are delivered: not after too many failures, until the next refresh.
+    pub(super) fn is_active(&self) -> bool {
+        self.lock_state().is_active
+    }
+
+    /// Resolves when the subscription is refreshed, or its expiry and its caller must be checked.
+    pub(super) async fn wait_for_check(&self) {
+        tokio::select! {
+            () = self.refreshed.notified() => {}
+            () = sleep(CHECK_INTERVAL) => {}
+        }
     }
 
     /// Extends the subscription, replaces its secret and resumes its deliveries. Returns the status
@@ -134,9 +159,14 @@ impl WebhookSubscription {
     }
 
     /// Notes the end of the attempts to deliver one event at this position.
-    fn note_delivery(&self, now: WallTime, position: u64, result: Result<(), WebhookFailure>) {
+    pub(super) fn note_delivery(
+        &self,
+        now: WallTime,
+        watermark: Watermark,
+        result: Result<(), WebhookFailure>,
+    ) {
         let mut state = self.lock_state();
-        state.watermark = position;
+        state.watermark = watermark;
         match result {
             Ok(()) => {
                 (state.failures, state.last_error, state.failed_since) = (0, None, None);
@@ -164,87 +194,38 @@ impl DeliveryState {
     }
 }
 
-/// Delivers the events of one subscription until it expires, is ended, or the server stops.
-pub(super) async fn deliver_events(
-    state: McpServerState,
-    transport: Arc<dyn WebhookTransport>,
-    subscription: Arc<WebhookSubscription>,
-    reader: EventReader,
-) {
-    let mut delivery = WebhookDelivery { state: state.clone(), transport, subscription, reader };
-    let (end, closed) = (delivery.subscription.end.clone(), state.streams_closed.clone());
-    tokio::select! {
-        biased;
-        () = end.cancelled() => {}
-        () = closed.cancelled() => {}
-        () = delivery.run() => {}
-    }
-    state.mcp_components.webhooks.remove_ended(&delivery.subscription);
+/// Sends the messages of one subscription to its webhook.
+#[derive(Debug)]
+pub(super) struct WebhookSender {
+    pub(super) state: McpServerState,
+    pub(super) transport: Arc<dyn WebhookTransport>,
+    pub(super) subscription: Arc<WebhookSubscription>,
 }
 
-/// The deliveries of one subscription.
-struct WebhookDelivery {
-    state: McpServerState,
-    transport: Arc<dyn WebhookTransport>,
-    subscription: Arc<WebhookSubscription>,
-    reader: EventReader,
-}
-
-impl WebhookDelivery {
-    async fn run(&mut self) {
-        let mut head = self.state.components.events.subscribe_head();
-        loop {
-            let now = self.state.components.clock.wall_now();
-            if self.subscription.is_expired(now) {
-                return;
-            }
-            if self.reader.renew_principal(&self.state).is_none() {
-                let error = access_revoked();
-                let kind = Json::encode("terminated");
-                let body = Json::object_from([("type", &kind), ("error", &error)]);
-                // The subscription is over, whether its receiver hears of it or not.
-                let _undelivered = self.send(None, "terminated", &body).await;
-                return;
-            }
-            let is_active = self.subscription.lock_state().is_active;
-            if is_active && self.deliver_page().await {
-                continue;
-            }
-            // A suspended subscription waits for its refresh, or its end.
-            tokio::select! {
-                _ = head.changed(), if is_active => {}
-                () = self.subscription.refreshed.notified() => {}
-                () = sleep(CHECK_INTERVAL) => {}
-            }
+impl WebhookSender {
+    /// Runs deliveries until they end, the subscription is ended, or the server stops.
+    pub(super) async fn run_until_end(&self, deliveries: impl Future<Output = ()>) {
+        let (end, closed) = (self.subscription.end.clone(), self.state.streams_closed.clone());
+        tokio::select! {
+            biased;
+            () = end.cancelled() => {}
+            () = closed.cancelled() => {}
+            () = deliveries => {}
         }
+        self.state.mcp_components.webhooks.remove_ended(&self.subscription);
     }
 
-    /// Delivers the next events in order. Returns whether there may be more.
-    async fn deliver_page(&mut self) -> bool {
-        let page = self.reader.next_page(&self.state, PAGE_EVENTS);
-        if page.is_truncated {
-            let cursor = self.cursor_at(self.subscription.watermark());
-            let body = Json::object_from([("type", &Json::encode("gap")), ("cursor", &cursor)]);
-            let _undelivered = self.send(None, "gap", &body).await;
-        }
-        for event in &page.events {
-            let cursor = self.cursor_at(self.subscription.watermark());
-            let body = occurrence(event, Some(cursor));
-            let result = self.send(Some(&event.id), "event", &body).await;
-            let now = self.state.components.clock.wall_now();
-            self.subscription.note_delivery(now, event.position, result);
-            if !self.subscription.lock_state().is_active {
-                self.reader.position = event.position;
-                return false;
-            }
-        }
-        if !page.has_more {
-            self.subscription.lock_state().watermark = self.reader.position;
-        }
-        page.has_more
+    pub(super) fn is_expired(&self) -> bool {
+        self.subscription.is_expired(self.state.components.clock.wall_now())
     }
 
-    async fn send(&self, id: Option<&str>, kind: &str, body: &Json) -> Result<(), WebhookFailure> {
+    /// Sends one message, with the id of its event or one of its own.
+    pub(super) async fn send(
+        &self,
+        id: Option<&str>,
+        kind: &str,
+        body: &Json,
+    ) -> Result<(), WebhookFailure> {
         let message = self.subscription.message(id, kind, body);
         let clock = self.state.components.clock.as_ref();
         let secrets = self.subscription.secrets(clock.wall_now());
@@ -257,8 +238,86 @@ impl WebhookDelivery {
         target.deliver_message(&message).await
     }
 
-    fn cursor_at(&self, position: u64) -> Json {
-        let epoch = self.state.components.events.epoch();
-        self.reader.cursor_at(&self.state.mcp_components.event_cursors, epoch, position)
+    /// Tells the receiver that the subscription has ended. It has, whether the receiver hears of it or
+    /// not.
+    pub(super) async fn send_terminated(&self, error: &Json) {
+        let body = Json::object_from([("type", &Json::encode("terminated")), ("error", error)]);
+        let _undelivered = self.send(None, "terminated", &body).await;
+    }
+
+    /// Tells the receiver that events may be missing before this cursor.
+    pub(super) async fn send_gap(&self, cursor: &Json) {
+        let body = Json::object_from([("type", &Json::encode("gap")), ("cursor", cursor)]);
+        let _undelivered = self.send(None, "gap", &body).await;
+    }
+}
+
+/// Delivers the events of one subscription until it expires, is ended, or the server stops.
+pub(super) async fn deliver_events(sender: WebhookSender, reader: EventReader) {
+    let mut delivery = WebhookDelivery { sender: &sender, reader };
+    sender.run_until_end(async { delivery.run().await }).await;
+}
+
+/// The deliveries of one subscription to events of this server.
+struct WebhookDelivery<'a> {
+    sender: &'a WebhookSender,
+    reader: EventReader,
+}
+
+impl WebhookDelivery<'_> {
+    async fn run(&mut self) {
+        let sender = self.sender;
+        let mut head = sender.state.components.events.subscribe_head();
+        loop {
+            if sender.is_expired() {
+                return;
+            }
+            if self.reader.renew_principal(&sender.state).is_none() {
+                return sender.send_terminated(&access_revoked()).await;
+            }
+            let is_active = sender.subscription.is_active();
+            if is_active && self.deliver_page().await {
+                continue;
+            }
+            // A suspended subscription waits for its refresh, or its end.
+            tokio::select! {
+                _ = head.changed(), if is_active => {}
+                () = sender.subscription.wait_for_check() => {}
+            }
+        }
+    }
+
+    /// Delivers the next events in order. Returns whether there may be more.
+    async fn deliver_page(&mut self) -> bool {
+        let sender = self.sender;
+        let subscription = &sender.subscription;
+        let page = self.reader.next_page(&sender.state, PAGE_EVENTS);
+        if page.is_truncated {
+            sender.send_gap(&self.watermark_cursor()).await;
+        }
+        for event in &page.events {
+            let body = occurrence(event, Some(self.watermark_cursor()));
+            let result = sender.send(Some(&event.id), "event", &body).await;
+            let now = sender.state.components.clock.wall_now();
+            subscription.note_delivery(now, Watermark::Log(event.position), result);
+            if !subscription.is_active() {
+                self.reader.position = event.position;
+                return false;
+            }
+        }
+        if !page.has_more {
+            subscription.move_to(Watermark::Log(self.reader.position));
+        }
+        page.has_more
+    }
+
+    fn watermark_cursor(&self) -> Json {
+        let state = &self.sender.state;
+        let position = match self.sender.subscription.watermark() {
+            Watermark::Log(position) => position,
+            Watermark::Source(_) => self.reader.position,
+        };
+        let epoch = state.components.events.epoch();
+        self.reader.cursor_at(&state.mcp_components.event_cursors, epoch, position)
     }
 }

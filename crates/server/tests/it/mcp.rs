@@ -16,6 +16,7 @@ mod search_mode;
 mod sessions;
 mod skills;
 mod source;
+mod source_events;
 pub(crate) mod streams;
 pub(crate) mod tasks;
 mod toolsets;

@@ -115,7 +115,7 @@ impl ResponseStream {
                         Some(RequestEvent::Progress(progress))
                     }
                     RoutedNotification::ForCall(notice)
-                    | RoutedNotification::SubscriptionAcknowledged(_, notice) => {
+                    | RoutedNotification::ForSubscription(_, notice) => {
                         Some(RequestEvent::Notification(notice))
                     }
                     RoutedNotification::RequestCancelled(of) => {

@@ -100,7 +100,7 @@ fn dispatch_notification(link: &McpConnection, notice: RpcNotification) {
             beside.push_for_call(call, RequestEvent::Notification(notice))
         }
         RoutedNotification::RequestCancelled(id) => return beside.cancel_input_request(&id),
-        RoutedNotification::SubscriptionAcknowledged(..) | RoutedNotification::Consumed => Ok(()),
+        RoutedNotification::ForSubscription(..) | RoutedNotification::Consumed => Ok(()),
     });
 }
 

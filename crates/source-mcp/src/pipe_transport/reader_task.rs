@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use ::mcp::{MessageError, RequestId, RpcError, RpcMessage, RpcRequest, RpcResponse, encode};
+use ::mcp::{
+    MessageError, RequestId, RpcError, RpcMessage, RpcNotification, RpcRequest, RpcResponse, encode,
+};
 use bytes::Bytes;
 use sandbox::process::{Line, Lines, OverlongLine};
 use tokio::sync::mpsc;
@@ -115,8 +117,9 @@ impl MessageDispatcher {
                     RoutedNotification::Progress(id, progress) => {
                         (self.in_flight.get_request(id), RequestEvent::Progress(progress))
                     }
-                    RoutedNotification::SubscriptionAcknowledged(id, notice) => {
-                        (self.in_flight.get_request(id), RequestEvent::Notification(notice))
+                    RoutedNotification::ForSubscription(id, notice) => {
+                        self.forward_to_subscription(id, notice);
+                        return Some(());
                     }
                     RoutedNotification::ForCall(notice) => {
                         let call = self.in_flight.find_target_call(notice.params.as_ref());
@@ -139,6 +142,15 @@ impl MessageDispatcher {
                 }
                 Some(())
             }
+        }
+    }
+
+    /// Forwards a message of a subscription. If its queue is full, the subscription ends, so that its
+    /// owner opens it anew at its last position and no event is lost unnoticed.
+    fn forward_to_subscription(&self, id: i64, notice: RpcNotification) {
+        let Some(waiter) = self.in_flight.get_request(id) else { return };
+        if waiter.try_send(RequestEvent::Notification(notice)).is_err() {
+            drop(self.in_flight.take_request(id));
         }
     }
 

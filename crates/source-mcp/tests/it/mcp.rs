@@ -7,6 +7,7 @@ mod children;
 mod curious;
 mod endpoints;
 mod eras;
+mod events;
 mod extensions;
 mod http;
 mod idle_stop;

@@ -23,6 +23,8 @@ pub(super) enum FixtureChange {
 #[derive(Debug)]
 pub(super) struct FixtureState {
     pub(super) options: FixtureOptions,
+    /// Whether it has the events extension.
+    pub(super) has_events: bool,
     /// The key that signs `requestState`.
     pub(super) secret: [u8; 16],
     pub(super) changes: broadcast::Sender<FixtureChange>,
@@ -41,6 +43,7 @@ impl FixtureState {
         let (changes, _) = broadcast::channel(64);
         Self {
             options,
+            has_events: false,
             secret: *Uuid::new_v4().as_bytes(),
             changes,
             sessions: Mutex::default(),

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::caller_link::{CallerLink, LOG_LEVELS};
+use super::counter_events;
 use super::event_stream::{self, EventSender, FixtureResponse};
 use super::fixture_state::{FixtureChange, FixtureState};
 use super::headers::header_text;
@@ -121,6 +122,9 @@ fn initialize_session(world: &FixtureState, request: &FixtureRequest) -> Fixture
         "serverInfo": server_info(),
         "instructions": "A fixture for tests.",
     });
+    if world.has_events {
+        result["capabilities"]["extensions"] = json!({ counter_events::EVENTS_EXTENSION: {} });
+    }
     if revision == latest {
         result["capabilities"]["tasks"] =
             json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
@@ -141,6 +145,10 @@ fn answer_request(
 ) -> FixtureResponse {
     if matches!(request.method.as_str(), "tools/call" | "prompts/get" | "tasks/result") {
         return answer_call(fixture, session, request);
+    }
+    if request.method == "events/stream" && fixture.has_events {
+        return counter_events::open_stream(fixture, &request)
+            .unwrap_or_else(|fault| error_response(&request.id, &fault));
     }
     let message = match method_result(fixture, session, &request) {
         Ok(result) => json_rpc::result_message(&request.id, &result),
@@ -191,6 +199,8 @@ fn method_result(
                 .set_log_level(level.ok_or_else(|| RpcError::invalid_params("`level` is none"))?);
             json!({})
         }
+        "events/list" if fixture.has_events => counter_events::list_types(),
+        "events/poll" if fixture.has_events => counter_events::poll(fixture, request)?,
         method => return Err(RpcError::unknown_method(method)),
     })
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::FixtureEra;
 use super::caller_link::CallerLink;
+use super::counter_events;
 use super::event_stream::{self, EventSender, FixtureResponse};
 use super::fixture_state::{FixtureChange, FixtureState};
 use super::headers;
@@ -109,6 +110,10 @@ async fn dispatch_request(
     if request.method == "subscriptions/listen" {
         return open_subscription(fixture, &request);
     }
+    if request.method == "events/stream" && fixture.has_events {
+        return counter_events::open_stream(fixture, &request)
+            .unwrap_or_else(|fault| error_response(&request.id, &fault));
+    }
     if request.method == "tools/call"
         && request.text_param("name").is_ok_and(tool_calls::sends_notifications)
     {
@@ -138,6 +143,15 @@ async fn dispatch_request(
     }
 }
 
+/// The extensions that the fixture declares.
+fn extensions(fixture: &FixtureState) -> Value {
+    let mut all = json!({ tasks::TASKS_EXTENSION: {} });
+    if fixture.has_events {
+        all[counter_events::EVENTS_EXTENSION] = json!({});
+    }
+    all
+}
+
 fn method_result(
     world: &FixtureState,
     request: &FixtureRequest,
@@ -152,7 +166,7 @@ fn method_result(
                 "resources": { "subscribe": true, "listChanged": true },
                 "logging": {},
                 "completions": {},
-                "extensions": { tasks::TASKS_EXTENSION: {} },
+                "extensions": extensions(world),
             },
             "instructions": "A fixture for tests.",
         })),
@@ -164,6 +178,8 @@ fn method_result(
         "tasks/get" | "tasks/update" | "tasks/cancel" => {
             complete_result(tasks::answer_method(world, request, capabilities)?)
         }
+        "events/list" if world.has_events => complete_result(counter_events::list_types()),
+        "events/poll" if world.has_events => complete_result(counter_events::poll(world, request)?),
         method => return Err(RpcError::unknown_method(method)),
     })
 }

@@ -3,3 +3,4 @@
 mod durable_tasks;
 mod events;
 mod raw_client;
+mod source_events;

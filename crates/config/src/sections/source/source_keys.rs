@@ -84,7 +84,7 @@ section! {
         /// Disabled tools of an MCP server, by the server's own names. Default: none.
         pub(in crate::sections) disabled_tools: BTreeSet<String> = name_list();
         /// Extensions of MCP that are relayed between an MCP server and clients, such as
-        /// `com.example/charts`. Default: user interfaces of tools, `io.modelcontextprotocol/ui`, and
+        /// `com.example/charts`, or `io.modelcontextprotocol/events` for the events of the server. Default: user interfaces of tools, `io.modelcontextprotocol/ui`, and
         /// skills, `io.modelcontextprotocol/skills`.
         pub(in crate::sections) extensions: Option<BTreeSet<String>> = extension_names();
     }

@@ -87,8 +87,11 @@ const METHODS_APART: &[(&str, &str)] = &[
     ("logging/setLevel", "of the caller's own session; `it::mcp::streams`"),
     ("subscriptions/listen", "the caller's own stream; `it::mcp::streams`"),
     ("tasks/get", "the caller's own call, by a sealed id; `it::mcp::tasks`"),
-    ("events/list", "the event types that the caller may subscribe to; `it::mcp::events`"),
-    ("events/poll", "events of things that the caller sees; `it::mcp::events`"),
+    (
+        "events/list",
+        "the event types that the caller may subscribe to; `it::mcp::events`, `it::mcp::source_events`",
+    ),
+    ("events/poll", "events of what the caller sees; `it::mcp::events`, `it::mcp::random_views`"),
     ("events/stream", "as `events/poll`; `it::mcp::events`"),
     ("events/subscribe", "as `events/poll`, to a webhook of the caller; `it::mcp::events`"),
     ("events/unsubscribe", "the caller's own webhook; `it::mcp::events`"),

@@ -14,18 +14,18 @@ use crate::support::client::modern_message;
 use crate::support::test_server::{ServerSetup, within_a_minute};
 use crate::support::{Client, FixtureServer};
 
-const HOOK: &str = "https://hooks.example.com/in";
+pub(super) const HOOK: &str = "https://hooks.example.com/in";
 
 /// A webhook that keeps what it gets. It returns challenges if it should, and takes events or not.
 #[derive(Debug, Default)]
-struct RecordingHook {
+pub(super) struct RecordingHook {
     requests: Mutex<Vec<(String, WebhookRequest)>>,
     /// URLs whose owner does not return the challenge.
     mute: Mutex<Vec<String>>,
     refuses: Mutex<bool>,
 }
 
-fn body(request: &WebhookRequest) -> Value {
+pub(super) fn body(request: &WebhookRequest) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }
 
@@ -54,7 +54,7 @@ impl WebhookTransport for RecordingHook {
 
 impl RecordingHook {
     /// What it got, without verifications.
-    fn events(&self) -> Vec<WebhookRequest> {
+    pub(super) fn events(&self) -> Vec<WebhookRequest> {
         let all = self.requests.lock().unwrap();
         let events = all.iter().filter(|(_, request)| body(request)["type"] != "verification");
         events.map(|(_, request)| request.clone()).collect()
@@ -65,7 +65,7 @@ impl RecordingHook {
         self.requests.lock().unwrap().len() - events
     }
 
-    async fn wait_for(&self, count: usize) -> Vec<WebhookRequest> {
+    pub(super) async fn wait_for(&self, count: usize) -> Vec<WebhookRequest> {
         within_a_minute(async {
             loop {
                 let events = self.events();
@@ -111,7 +111,7 @@ impl EventServer {
     }
 }
 
-fn secret(byte: char) -> String {
+pub(super) fn secret(byte: char) -> String {
     format!("whsec_{}", byte.to_string().repeat(32))
 }
 
@@ -120,7 +120,7 @@ fn subscription(arguments: &Value, url: &str, secret: &str) -> Value {
     json!({"name": "pin.changed", "arguments": arguments, "delivery": delivery})
 }
 
-async fn ask(client: &Client, method: &str, params: Value) -> Value {
+pub(super) async fn ask(client: &Client, method: &str, params: Value) -> Value {
     client.modern_message(&modern_message(method, params)).await.json()
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use identity::Persona;
 use serde_json::{Value, json};
+use server_core::event_log::EventKind;
 use tool::{Offer, PermissionLevel};
 
-use super::all_sources::{asked, methods};
+use super::all_sources::{answering, asked, method_for, methods};
 use crate::support::client::message;
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
@@ -58,6 +59,9 @@ impl Described {
             &json!({"uriTemplate": format!("{name}://t/{{id}}"), "name": "t"}),
         ));
         offers.push(tools::skill_offer(&format!("skill://{name}"), "d", &["a.md"]));
+        let page = answering(move |_| json!({"events": [], "cursor": name}));
+        offers.push(method_for("mcp.events.poll", page, self.level));
+        offers.push(tools::event_offer(name, &json!({"name": "made", "delivery": ["poll"]})));
         offers
     }
 }
@@ -85,6 +89,12 @@ async fn compare_lists(client: &Client, sources: &[Described], may: &dyn Fn(&Des
     assert_eq!(templates.await, all(&|it| format!("{it}://t/{{id}}")));
     let skills = listed(client, "skills/list", "skills", "uri").await;
     assert_eq!(skills, all(&|it| format!("skill://{it}/SKILL.md")));
+    // Only the newer era has events.
+    let events = client.modern_request("events/list", json!({})).await.json();
+    let events = events["result"]["events"].as_array().unwrap().clone();
+    let names = events.iter().map(|it| it["name"].as_str().unwrap().to_owned());
+    let of_sources: BTreeSet<_> = names.filter(|it| EventKind::parse(it).is_none()).collect();
+    assert_eq!(of_sources, all(&|it| format!("{it}.made")));
 }
 
 /// Compares what the caller is served: the rest is answered as what nobody has.
@@ -107,6 +117,19 @@ async fn compare_answers(client: &Client, sources: &[Described], may: &dyn Fn(&D
                 serde_json::from_str(&params.to_string().replace(name, "none")).unwrap();
             let unknown = client.legacy_request(&message(method, unknown)).await;
             assert_eq!(answer.replace(name, "none"), unknown.text(), "{method} {params}");
+        }
+        for method in ["events/poll", "events/stream"] {
+            let ask = async |name: &str| {
+                client.modern_request(method, json!({"name": format!("{name}.made")})).await
+            };
+            let answer = ask(name).await.text().to_owned();
+            if may(source) {
+                // The control of a stream, which this source does not have, is another error.
+                let word = if method == "events/poll" { "\"result\"" } else { "-32026" };
+                assert!(answer.contains(word), "{method} {name} {answer}");
+                continue;
+            }
+            assert_eq!(answer.replace(name, "none"), ask("none").await.text(), "{method} {name}");
         }
     }
 }

@@ -203,6 +203,68 @@ impl Executor for SubscriptionExecutor {
     }
 }
 
+/// Streams the notifications that it is given, to each of its calls in turn.
+#[derive(Debug, Default)]
+pub(crate) struct StreamingExecutor {
+    /// The params of its calls.
+    pub(crate) calls: std::sync::Mutex<Vec<serde_json::Value>>,
+    queue: std::sync::Mutex<std::collections::VecDeque<Streamed>>,
+    ready: Notify,
+}
+
+/// What a [`StreamingExecutor`] does next.
+#[derive(Debug)]
+pub(crate) enum Streamed {
+    Notification(&'static str, serde_json::Value),
+    /// Ends the call.
+    End,
+    /// Fails with an error of the protocol.
+    Refuse(i64),
+}
+
+impl StreamingExecutor {
+    pub(crate) fn push(&self, next: Streamed) {
+        self.queue.lock().unwrap().push_back(next);
+        self.ready.notify_one();
+    }
+
+    async fn next(&self) -> Streamed {
+        loop {
+            let next = self.queue.lock().unwrap().pop_front();
+            match next {
+                Some(next) => return next,
+                None => self.ready.notified().await,
+            }
+        }
+    }
+}
+
+impl Executor for StreamingExecutor {
+    fn execute<'a>(
+        &'a self,
+        call: RecordedCall<'a>,
+        ctx: &'a CallContext<'a>,
+    ) -> BoxFuture<'a, Result> {
+        self.calls.lock().unwrap().push(call.call().arguments.as_json().to_value());
+        Box::pin(async move {
+            loop {
+                match self.next().await {
+                    Streamed::Notification(method, params) => {
+                        ctx.progress.forward_notification(method, &Json::encode(&params));
+                    }
+                    Streamed::End => {
+                        let body = tool::OutcomeBody::Mcp(Json::empty_object());
+                        return Ok(ExecutionState::Completed(Outcome { body, is_error: false }));
+                    }
+                    Streamed::Refuse(code) => {
+                        return RpcErrorExecutor(code).execute(call, ctx).await;
+                    }
+                }
+            }
+        })
+    }
+}
+
 /// Answers with an error of its own protocol.
 #[derive(Debug)]
 pub(crate) struct RpcErrorExecutor(pub(crate) i64);

@@ -110,6 +110,18 @@ pub(crate) fn prompt_offer_of(source: &str, definition: &Value) -> Offer {
     Offer { item: CatalogItem::Prompt(prompt), executor: echo_executor() }
 }
 
+/// An event type of this source.
+pub(crate) fn event_offer(source: &str, definition: &Value) -> Offer {
+    let name = format!("{source}.{}", definition["name"].as_str().unwrap());
+    let has = |mode: &str| definition["delivery"].as_array().unwrap().iter().any(|it| it == mode);
+    let event = tool::EventType {
+        name: tool::ToolName::new(name).unwrap(),
+        delivery: tool::EventDelivery { has_poll: has("poll"), has_push: has("push") },
+        raw_definition: Json::encode(definition),
+    };
+    Offer { item: CatalogItem::Event(event), executor: echo_executor() }
+}
+
 /// A skill with these files, besides its `SKILL.md`, whose content is its name.
 pub(crate) fn skill_offer(directory: &str, description: &str, files: &[&str]) -> Offer {
     let uri = format!("{directory}/SKILL.md");

@@ -65,7 +65,8 @@ async fn methods(source: &McpSource) -> Vec<String> {
         CatalogItem::Tool(_)
         | CatalogItem::Prompt(_)
         | CatalogItem::Resource(_)
-        | CatalogItem::Skill(_) => None,
+        | CatalogItem::Skill(_)
+        | CatalogItem::Event(_) => None,
     };
     offers.iter().filter_map(|offer| method(&offer.item)).collect()
 }

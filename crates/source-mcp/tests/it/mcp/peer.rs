@@ -263,6 +263,7 @@ pub(crate) async fn names(source: &McpSource) -> Vec<String> {
         tool::CatalogItem::Prompt(prompt) => prompt.name.to_string(),
         tool::CatalogItem::Resource(resource) => resource.uri.clone(),
         tool::CatalogItem::Skill(skill) => skill.uri.clone(),
+        tool::CatalogItem::Event(event) => event.name.to_string(),
     };
     listing.offers.iter().map(name).collect()
 }

@@ -66,4 +66,35 @@ impl McpClient {
         assert!(message["result"].is_object(), "{message}");
         message["result"].clone()
     }
+
+    /// A response that is read message by message, or the only message of a response that is none.
+    pub(crate) async fn stream(&self, method: &str, params: Value) -> RawStream {
+        RawStream { stream: self.connect(method, params).await, text: String::new() }
+    }
+}
+
+/// An open event stream.
+pub(crate) struct RawStream {
+    stream: TcpStream,
+    text: String,
+}
+
+impl RawStream {
+    /// The next message.
+    pub(crate) async fn next(&mut self) -> Value {
+        loop {
+            if let Some((line, rest)) = self.text.split_once('\n') {
+                let message = line.trim().strip_prefix("data:").map(str::to_owned);
+                self.text = rest.to_owned();
+                if let Some(message) = message.filter(|it| !it.trim().is_empty()) {
+                    return serde_json::from_str(&message).unwrap();
+                }
+                continue;
+            }
+            let mut part = [0; 4_096];
+            let count = self.stream.read(&mut part).await.unwrap();
+            assert!(count > 0, "the stream has ended: {}", self.text);
+            self.text.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+    }
 }

@@ -1,0 +1,242 @@
+//! The events of one subscription, read from a source by a stream or by polls, whichever it offers.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mcp::error_codes;
+use tokio::time::{Instant, sleep_until, timeout};
+use tool::call_outcome::CallFailure;
+use tool::{ErrorCode, Json};
+
+use super::source_calls::{SourceStream, StreamEnd, StreamMessage, poll_source};
+use super::source_page::SourceEvent;
+use super::source_subscription::{SourcePosition, SourceSubscription};
+use crate::McpServerState;
+
+/// Delay before a source is asked again after a failure: at first, and at most.
+const RETRY_DELAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+/// Shortest time between two polls for one webhook.
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Time without a message after which a stream counts as broken: three heartbeats of the extension.
+const IDLE_LIMIT: Duration = Duration::from_secs(90);
+/// Maximum number of events of one poll.
+const PAGE_EVENTS: usize = 32;
+
+/// What a feed returns.
+#[derive(Debug)]
+pub(super) enum FeedItem {
+    /// The feed begins, or goes on after a gap.
+    Active {
+        is_truncated: bool,
+    },
+    Event(SourceEvent),
+    /// A failure of the source after which the feed goes on.
+    Error(Json),
+    /// The source ended the subscription.
+    Terminated(Json),
+    /// The source, or the policy, refuses the subscription.
+    Refused(CallFailure),
+}
+
+/// How events are read.
+#[derive(Debug)]
+enum FeedReader {
+    Stream(Option<SourceStream>),
+    /// Events of the last poll, with the source's cursor after the last of them.
+    Poll(VecDeque<SourceEvent>, Option<String>),
+}
+
+/// Reads the events of one subscription. It opens a broken stream anew at its position.
+#[derive(Debug)]
+pub(super) struct SourceFeed {
+    state: McpServerState,
+    pub(super) subscription: SourceSubscription,
+    position: SourcePosition,
+    reader: FeedReader,
+    /// Whether anything was returned: a failure before is for the client.
+    has_begun: bool,
+    not_before: Instant,
+    retry_delay: Duration,
+}
+
+/// Whether a failure ends a subscription.
+fn is_final(failure: &CallFailure) -> bool {
+    let codes = [
+        error_codes::NOT_FOUND,
+        error_codes::FORBIDDEN,
+        error_codes::UNSUPPORTED,
+        error_codes::INVALID_PARAMS,
+        error_codes::METHOD_NOT_FOUND,
+    ];
+    let of_source = failure.rpc_error.as_ref().is_some_and(|error| codes.contains(&error.code));
+    of_source || matches!(failure.code, ErrorCode::UnknownTool | ErrorCode::Denied)
+}
+
+impl SourceFeed {
+    fn new(
+        state: &McpServerState,
+        subscription: SourceSubscription,
+        (position, reader): (SourcePosition, FeedReader),
+    ) -> Self {
+        let (not_before, retry_delay) = (Instant::now(), RETRY_DELAY.0);
+        let state = state.clone();
+        Self { state, subscription, position, reader, has_begun: false, not_before, retry_delay }
+    }
+
+    /// Creates a feed that reads a stream.
+    pub(super) fn by_stream(
+        state: &McpServerState,
+        subscription: SourceSubscription,
+        position: SourcePosition,
+    ) -> Self {
+        Self::new(state, subscription, (position, FeedReader::Stream(None)))
+    }
+
+    /// Creates a feed that polls.
+    pub(super) fn by_polls(
+        state: &McpServerState,
+        subscription: SourceSubscription,
+        position: SourcePosition,
+    ) -> Self {
+        Self::new(state, subscription, (position, FeedReader::Poll(VecDeque::new(), None)))
+    }
+
+    /// The source's cursor after everything that was returned.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        self.position.cursor.as_deref()
+    }
+
+    /// Notes that its reader has begun without a word of the source.
+    pub(super) fn mark_begun(&mut self) {
+        self.has_begun = true;
+    }
+
+    /// Stops reading until the next item is requested.
+    pub(super) fn pause(&mut self) {
+        if let FeedReader::Stream(stream) = &mut self.reader {
+            *stream = None;
+        }
+    }
+
+    /// Returns the next item. Cancel-safe.
+    pub(super) async fn next_item(&mut self) -> FeedItem {
+        let item = match &self.reader {
+            FeedReader::Stream(_) => self.next_of_stream().await,
+            FeedReader::Poll(..) => self.next_of_polls().await,
+        };
+        self.has_begun = true;
+        item
+    }
+
+    /// Notes a failure. Returns it if it ends the subscription.
+    fn note_failure(&mut self, failure: CallFailure) -> Option<FeedItem> {
+        if !self.has_begun || is_final(&failure) {
+            return Some(FeedItem::Refused(failure));
+        }
+        self.retry_later();
+        None
+    }
+
+    fn retry_later(&mut self) {
+        self.not_before = Instant::now() + self.retry_delay;
+        self.retry_delay = self.retry_delay.saturating_mul(2).min(RETRY_DELAY.1);
+    }
+
+    async fn next_of_stream(&mut self) -> FeedItem {
+        loop {
+            let FeedReader::Stream(open) = &mut self.reader else { return self.gap() };
+            let Some(stream) = open else {
+                sleep_until(self.not_before).await;
+                let stream = SourceStream::open(&self.state, &self.subscription, &self.position);
+                self.reader = FeedReader::Stream(Some(stream));
+                continue;
+            };
+            let message = timeout(IDLE_LIMIT, stream.next_message()).await;
+            if !matches!(message, Ok(Ok(_))) {
+                *open = None;
+                // Without a cursor, nothing is replayed.
+                self.position.is_truncated |= self.has_begun && self.position.cursor.is_none();
+            }
+            let item = match message {
+                Ok(Ok(message)) => self.take_message(message),
+                Ok(Err(StreamEnd::Failed(failure))) => self.note_failure(failure),
+                Ok(Err(StreamEnd::Ended)) | Err(_) => {
+                    self.retry_later();
+                    None
+                }
+            };
+            if let Some(item) = item {
+                return item;
+            }
+        }
+    }
+
+    /// Takes over the position of a message, and returns what of it is for the reader.
+    fn take_message(&mut self, message: StreamMessage) -> Option<FeedItem> {
+        self.retry_delay = RETRY_DELAY.0;
+        match message {
+            StreamMessage::Active { cursor, is_truncated } => {
+                self.move_to(cursor);
+                let is_truncated = std::mem::take(&mut self.position.is_truncated) || is_truncated;
+                // A stream that was opened anew without a gap is the same for the reader.
+                (is_truncated || !self.has_begun).then_some(FeedItem::Active { is_truncated })
+            }
+            StreamMessage::Event(event) => {
+                self.move_to(event.cursor.clone());
+                Some(FeedItem::Event(event))
+            }
+            StreamMessage::Heartbeat(cursor) => {
+                self.move_to(cursor);
+                None
+            }
+            StreamMessage::Error(error) => Some(FeedItem::Error(error)),
+            StreamMessage::Terminated(error) => Some(FeedItem::Terminated(error)),
+        }
+    }
+
+    /// A maximum age counts for the first request alone.
+    fn move_to(&mut self, cursor: Option<String>) {
+        self.position.max_age_ms = None;
+        if cursor.is_some() {
+            self.position.cursor = cursor;
+        }
+    }
+
+    fn gap(&mut self) -> FeedItem {
+        FeedItem::Active { is_truncated: std::mem::take(&mut self.position.is_truncated) }
+    }
+
+    async fn next_of_polls(&mut self) -> FeedItem {
+        loop {
+            let FeedReader::Poll(queue, after) = &mut self.reader else { return self.gap() };
+            if let Some(event) = queue.pop_front() {
+                let cursor = after.clone().filter(|_| queue.is_empty());
+                self.move_to(cursor);
+                return FeedItem::Event(event);
+            }
+            sleep_until(self.not_before).await;
+            let polled =
+                poll_source(&self.state, &self.subscription, (&self.position, PAGE_EVENTS)).await;
+            let page = match polled {
+                Ok(page) => page,
+                Err(failure) => match self.note_failure(failure) {
+                    Some(refused) => return refused,
+                    None => continue,
+                },
+            };
+            self.retry_delay = RETRY_DELAY.0;
+            // A source that does not move on gets no more polls for saying that it has more.
+            let moves_on = page.cursor.is_some() && page.cursor != self.position.cursor;
+            let wait = Duration::from_millis(page.next_poll_ms).max(MIN_POLL_INTERVAL);
+            let polls_on = page.has_more && moves_on && !page.events.is_empty();
+            self.not_before = Instant::now() + if polls_on { Duration::ZERO } else { wait };
+            if page.events.is_empty() {
+                self.move_to(page.cursor.clone());
+            }
+            self.reader = FeedReader::Poll(page.events.into(), page.cursor);
+            if page.is_truncated || std::mem::take(&mut self.position.is_truncated) {
+                return FeedItem::Active { is_truncated: true };
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Call requests as interfaces submit them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,12 +24,13 @@ pub enum CallTarget {
         /// Name of the tool within its source.
         name: String,
     },
-    /// An MCP method of one source, by its name of [`tool::MCP_METHODS`].
+    /// An MCP method of one source, by its name in the catalog: one of [`tool::MCP_METHODS`], or that of
+    /// a method of an extension.
     Method {
         /// Name of the source.
         source: String,
         /// Name of the method.
-        name: &'static str,
+        name: Cow<'static, str>,
     },
 }
 

@@ -175,7 +175,12 @@ pub struct ToolInventory<'a> {
 impl ToolInventory<'_> {
     /// Returns true if a pattern matches something, or may match a tool of an unlisted source.
     fn may_match(&self, pattern: &ToolPattern) -> bool {
-        let of_method = |name: &str| tool::MCP_METHODS.iter().any(|it| name.ends_with(it.name));
+        // Methods of extensions are known to their sources alone.
+        let of_method = |name: &str| {
+            tool::MCP_METHODS.iter().any(|it| name.ends_with(it.name))
+                || name.starts_with("mcp.")
+                || name.contains(".mcp.")
+        };
         let of_unlisted = |name: &str| {
             let of = |source: &String| name.strip_prefix(source.as_str());
             self.unlisted_sources.iter().filter_map(of).any(|rest| rest.starts_with('.'))

@@ -111,11 +111,11 @@ async fn handle_request(
         ("tasks/get" | "tasks/update" | "tasks/cancel", ProtocolEra::Stateless) => {
             tasks::handle_task_method(&context).await
         }
-        ("events/list", ProtocolEra::Stateless) => events::list_events(&context),
-        ("events/poll", ProtocolEra::Stateless) => events::poll_events(&context).await,
-        ("events/stream", ProtocolEra::Stateless) => events::open_event_stream(&context).await,
-        ("events/subscribe", ProtocolEra::Stateless) => events::subscribe_events(&context).await,
-        ("events/unsubscribe", ProtocolEra::Stateless) => events::unsubscribe_events(&context),
+        (
+            "events/list" | "events/poll" | "events/stream" | "events/subscribe"
+            | "events/unsubscribe",
+            ProtocolEra::Stateless,
+        ) => events::handle_event_method(&context).await,
         ("prompts/list", _) => list_methods::list_prompts(&context),
         ("resources/list", _) => list_methods::list_resources(&context, false),
         ("resources/templates/list", _) => list_methods::list_resources(&context, true),
@@ -131,7 +131,7 @@ async fn handle_request(
         ("resources/unsubscribe", ProtocolEra::Handshake) => {
             resource_subscriptions::unsubscribe_resource(&context)
         }
-        _ => Err(context.method_not_found()),
+        _ => source_methods::relay_method(&context).await,
     }
 }
 

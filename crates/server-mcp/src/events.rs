@@ -21,25 +21,26 @@ mod subscribe_methods;
 mod webhook_subscription;
 mod webhook_table;
 
-pub(crate) use event_methods::{list_events, poll_events};
 pub(crate) use event_reader::CursorKey;
-pub(crate) use event_stream::open_event_stream;
-pub(crate) use subscribe_methods::{subscribe_events, unsubscribe_events};
 pub(crate) use webhook_table::WebhookTable;
 
 use std::sync::Arc;
 
 use catalog::SourceCatalog;
 use event_errors::unsupported_mode;
+use event_methods::{list_events, poll_events};
 use event_params::parse_event_name;
+use event_stream::open_event_stream;
 use gateway::CatalogView;
 use mcp::events::EVENTS_EXTENSION;
 use server_core::event_log::EventKind;
+use subscribe_methods::{subscribe_events, unsubscribe_events};
 use tool::Json;
 
 use crate::endpoint::Endpoint;
 use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
+use crate::response_body::McpResponse;
 use crate::source_items::{EVENT_METHOD, endpoint_source};
 
 /// Whose event type a request names.
@@ -49,6 +50,20 @@ enum SubscribedType {
     Own,
     /// One of a source, or an unknown one.
     Source,
+}
+
+/// Handles the methods of the extension.
+pub(crate) async fn handle_event_method(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    match request.method {
+        "events/list" => list_events(request),
+        "events/poll" => poll_events(request).await,
+        "events/stream" => open_event_stream(request).await,
+        "events/subscribe" => subscribe_events(request).await,
+        "events/unsubscribe" => unsubscribe_events(request),
+        _ => Err(request.method_not_found()),
+    }
 }
 
 /// Declares the extension in the capabilities of an endpoint that has events.

@@ -190,8 +190,10 @@ pub(crate) async fn start_subscription(
 ) -> Result<SubscriptionStart, RequestError> {
     let view = context.caller.tool_view();
     let item = source_items::find_resource(context, &view, (SUBSCRIBE_METHOD, uri))?;
-    let target =
-        CallTarget::Method { source: item.source.source.to_string(), name: SUBSCRIBE_METHOD };
+    let target = CallTarget::Method {
+        source: item.source.source.to_string(),
+        name: SUBSCRIBE_METHOD.into(),
+    };
     let args = Json::object_from([("uri", &Json::encode(&item.own_name))]);
     let (begun, begins) = oneshot::channel();
     let mut request = CallRequest::for_target(target, args.bytes().clone(), Interface::Mcp);

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use catalog::{PinnedItem, SourceCatalog, split_qualified_name};
 use gateway::CatalogView;
 use http::StatusCode;
+use mcp::extensions::catalog_method_name;
 use mcp::{ProtocolEra, error_codes};
 use server_core::event_log::EventKind;
-use tool::{EventType, Json, Skill};
+use tool::{EventType, Json, MCP_METHODS, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::{QualifiedUri, qualify_uri};
@@ -27,6 +28,9 @@ pub(crate) const DIRECTORY_METHOD: &str = "mcp.resources.directory.read";
 
 /// The method whose right decides whether a caller knows of event types.
 pub(crate) const EVENT_METHOD: &str = "mcp.events.poll";
+
+/// Maximum number of sources that an error names.
+const MAX_CHOICES: usize = 8;
 
 /// A prompt, resource, template, skill or event type at its source.
 #[derive(Debug)]
@@ -271,6 +275,36 @@ pub(crate) fn endpoint_source<'v>(
     found.map(Some).ok_or_else(|| request.method_not_found())
 }
 
+/// Returns the name in the catalog of a method of an extension; `None` for those of MCP itself, which have
+/// handlers, and for what cannot be a method.
+pub(crate) fn extension_method_name(method: &str) -> Option<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-/".contains(&byte);
+    let is_plain = method.contains('/') && method.bytes().all(fits);
+    let name = is_plain.then(|| catalog_method_name(method))?;
+    (!MCP_METHODS.iter().any(|own| own.name == name)).then_some(name)
+}
+
+/// Returns the only source that has a method, or an error that names the choices.
+pub(crate) fn choose_method_source<'v>(
+    request: &RequestContext<'_>,
+    candidates: &[&'v Arc<SourceCatalog>],
+) -> Result<&'v Arc<SourceCatalog>, RequestError> {
+    match candidates {
+        [] => Err(request.method_not_found()),
+        [only] => Ok(only),
+        several => {
+            let shown = several.iter().take(MAX_CHOICES);
+            let choices: Vec<_> =
+                shown.map(|it| format!("`/mcp/{}`", escape_input(it.source.as_str()))).collect();
+            Err(RequestError::invalid_params(format!(
+                "several sources have the method `{}`; use {}",
+                escape_input(request.method),
+                choices.join(" or ")
+            )))
+        }
+    }
+}
+
 /// Finds the source that the endpoint or the URI names; `None` if neither does.
 fn find_named_source(
     request: &RequestContext<'_>,
@@ -300,7 +334,7 @@ fn choose_source(
         [] => Err(resource_not_found(request, uri)),
         [only] => Ok(SourceItem::new(only, uri)),
         several => {
-            let shown = several.iter().take(8);
+            let shown = several.iter().take(MAX_CHOICES);
             let choices: Vec<_> = shown
                 .map(|source| {
                     format!("`{}`", escape_input(&qualify_uri(source.source.as_str(), uri)))

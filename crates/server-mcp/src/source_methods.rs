@@ -1,5 +1,6 @@
 //! Methods that are forwarded to a source: prompts, resources, completion, log level.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::SourceState;
@@ -32,10 +33,10 @@ const RESERVED_PARAMS: [&str; 3] = ["_meta", "requestState", "inputResponses"];
 /// Forwards a request to a method of one source.
 async fn forward_to(
     context: &RequestContext<'_>,
-    (source, name): (&SourceName, &'static str),
+    (source, name): (&SourceName, impl Into<Cow<'static, str>>),
     (args, rewriter): (Json, Option<Box<UriRewriter>>),
 ) -> Result<McpResponse, RequestError> {
-    let target = CallTarget::Method { source: source.to_string(), name };
+    let target = CallTarget::Method { source: source.to_string(), name: name.into() };
     let mut finish = CallCompletion::for_method(context, &args);
     finish.uri_rewriter = rewriter;
     let continues = finish.take_resumption(context).await?;
@@ -120,6 +121,24 @@ pub(crate) async fn complete_argument(
     forward_to(request, (&item.source.source, method), (args, None)).await
 }
 
+/// Relays a method of an extension that an operator allowed for a source. Every other method is unknown.
+/// At the endpoint of all sources, it goes to the only visible source that has it.
+pub(crate) async fn relay_method(
+    request: &RequestContext<'_>,
+) -> Result<McpResponse, RequestError> {
+    let view = request.caller.tool_view();
+    let name = source_items::extension_method_name(request.method)
+        .ok_or_else(|| request.method_not_found())?;
+    let source = if let Some(source) = endpoint_source(request, &view, &name)? {
+        source
+    } else {
+        let all: Vec<_> = view.sources_with_method(&name).collect();
+        source_items::choose_method_source(request, &all)?
+    };
+    let args = upstream_params(request);
+    forward_to(request, (&source.source, name.clone()), (args, None)).await
+}
+
 /// The params without the members meant for this server.
 pub(crate) fn upstream_params(request: &RequestContext<'_>) -> Json {
     let params = request.params.cloned().unwrap_or_else(Json::empty_object);
@@ -189,7 +208,7 @@ async fn send_log_level(
     let calls = reached.into_iter().map(|source| {
         let args = args.clone();
         async move {
-            let target = CallTarget::Method { source, name: LOG_METHOD };
+            let target = CallTarget::Method { source, name: LOG_METHOD.into() };
             let call = CallRequest::for_target(target, args, Interface::Mcp);
             let answer = state.components.gateway.call_tool(principal, call).await;
             state.metrics.observe_call(Interface::Mcp, &answer);

@@ -116,7 +116,10 @@ pub(super) fn build_listing(
     });
     let skill_files = Arc::new(SkillFiles::from_skills(skills));
     let ListingBuilder { mut offers, mut problems, omitted_problems: unnamed, .. } = builder;
-    offers.extend(method_offers(upstream, (items.capabilities(), items.era()), &skill_files));
+    let capabilities = items.initialize_result().get("capabilities");
+    let declared = capabilities.and_then(|capabilities| capabilities.get("extensions"));
+    let (can, era) = (items.capabilities(), items.era());
+    offers.extend(method_offers(upstream, (can, era), declared.as_ref(), &skill_files));
     if unnamed > 0 {
         problems.push(Problem::new(
             upstream.name.as_str(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::mcp::ProtocolEra;
 use ::mcp::events::{EVENTS_EXTENSION, POLL_METHOD, STREAM_METHOD};
-use ::mcp::extensions::SKILLS_EXTENSION;
+use ::mcp::extensions::{SKILLS_EXTENSION, catalog_method_name};
 use serde_json::json;
 use tool::{
     BoxFuture, CallContext, CallerType, CatalogItem, ExecuteError, ExecutionState, Executor, Json,
@@ -31,6 +31,7 @@ const SET_LEVEL_METHOD: &str = "logging/setLevel";
 pub(super) fn method_offers(
     upstream: &Arc<ServerSupervisor>,
     (can, era): (ServerCapabilities, ProtocolEra),
+    declared: Option<&Json>,
     skill_files: &Arc<SkillFiles>,
 ) -> Vec<Offer> {
     let extensions = &upstream.options.extensions;
@@ -40,18 +41,29 @@ pub(super) fn method_offers(
         ..can
     };
     let has = MCP_METHODS.into_iter().filter(|it| supports_method(can, it.method, era));
-    has.filter_map(|McpMethod { name, method }| {
-        let item = CatalogItem::Method(Arc::new(describe_method(upstream, name, method)?));
+    let own = has.filter_map(|McpMethod { name, method }| {
+        let item = describe_method(upstream, (name, method), SideEffects::Declared(Vec::new()))?;
+        let item = CatalogItem::Method(Arc::new(item));
         let upstream = Arc::clone(upstream);
         let executor: Arc<dyn Executor> = if method == SUBSCRIBE_METHOD {
             Arc::new(ResourceSubscribeExecutor::new(upstream))
         } else {
             let skill_files = Arc::clone(skill_files);
+            let method = method.into();
             Arc::new(McpMethodExecutor { supervisor: upstream, method, skill_files })
         };
         Some(Offer { item, executor })
-    })
-    .collect()
+    });
+    let methods = extensions.relayed_methods(declared).into_iter();
+    let of_extensions = methods.filter_map(|method| {
+        let name = catalog_method_name(method);
+        // What a method of an extension does is not known.
+        let item = describe_method(upstream, (&name, method), SideEffects::Unknown)?;
+        let (supervisor, skill_files) = (Arc::clone(upstream), Arc::clone(skill_files));
+        let executor = McpMethodExecutor { supervisor, method: method.into(), skill_files };
+        Some(Offer { item: CatalogItem::Method(Arc::new(item)), executor: Arc::new(executor) })
+    });
+    own.chain(of_extensions).collect()
 }
 
 fn supports_method(can: ServerCapabilities, method: &str, era: ProtocolEra) -> bool {
@@ -68,9 +80,12 @@ fn supports_method(can: ServerCapabilities, method: &str, era: ProtocolEra) -> b
     }
 }
 
-/// Describes the method as a catalog item. It changes nothing and has the permission level of its
-/// source.
-fn describe_method(upstream: &ServerSupervisor, name: &str, method: &str) -> Option<Tool> {
+/// Describes the method as a catalog item, with the permission level of its source.
+fn describe_method(
+    upstream: &ServerSupervisor,
+    (name, method): (&str, &str),
+    effects: SideEffects,
+) -> Option<Tool> {
     let input = json!({"type": "object"});
     let description = format!("`{method}` of the source `{}`.", upstream.name);
     let received = json!({"name": name, "description": description, "inputSchema": input});
@@ -84,7 +99,7 @@ fn describe_method(upstream: &ServerSupervisor, name: &str, method: &str) -> Opt
         traits: ToolTraits {
             min_level: marks.min_level.unwrap_or(tool::PermissionLevel::Guest),
             safety: SafetyLevel::Safe,
-            effects: SideEffects::Declared(Vec::new()),
+            effects,
             allowed_callers: vec![CallerType::Direct],
             timeout: marks.timeout,
             ..ToolTraits::default()
@@ -97,7 +112,7 @@ fn describe_method(upstream: &ServerSupervisor, name: &str, method: &str) -> Opt
 #[derive(Debug)]
 struct McpMethodExecutor {
     supervisor: Arc<ServerSupervisor>,
-    method: &'static str,
+    method: Arc<str>,
     skill_files: Arc<SkillFiles>,
 }
 
@@ -107,7 +122,7 @@ impl McpMethodExecutor {
         call: RecordedCall<'_>,
         ctx: &CallContext<'_>,
     ) -> Result<ExecutionState, ExecuteError> {
-        if self.method == SET_LEVEL_METHOD && self.supervisor.waits_for_call() {
+        if &*self.method == SET_LEVEL_METHOD && self.supervisor.waits_for_call() {
             // Nothing is logged, and a client that only sets its level does not start a server.
             return Ok(ExecutionState::Completed(Outcome::from_value(Json::empty_object())));
         }
@@ -115,7 +130,7 @@ impl McpMethodExecutor {
         let params = RequestParams::Object(call.arguments.as_json());
         let support = TaskSupport::Forbidden;
         let job = CallSpec {
-            method: self.method,
+            method: &self.method,
             params,
             argument_headers: None,
             is_handshake_only: false,
@@ -124,7 +139,7 @@ impl McpMethodExecutor {
         let own = self.supervisor.server_for_caller(call, ctx).await?;
         let own = own.as_ref().unwrap_or(&self.supervisor);
         let state = UpstreamCall::new(own, call, ctx).run_call(job).await?;
-        if self.method == READ_METHOD
+        if &*self.method == READ_METHOD
             && let ExecutionState::Completed(outcome) = &state
             && let OutcomeBody::Mcp(result) | OutcomeBody::Value(result) = &outcome.body
         {

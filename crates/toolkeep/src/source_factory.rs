@@ -360,7 +360,7 @@ fn mcp_options(config: &SourceConfig) -> source_mcp::McpOptions {
         .map_or(StartMode::AtStartup, |idle_stop| StartMode::OnFirstCall { idle_stop });
     let configured = config.mcp_tools.extensions.clone();
     let extensions =
-        configured.map_or_else(AllowedExtensions::default, AllowedExtensions::from_names);
+        configured.map_or_else(AllowedExtensions::default, AllowedExtensions::from_methods);
     let defaults = source_mcp::McpOptions::default();
     source_mcp::McpOptions { overrides, limits, start_mode, extensions, ..defaults }
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tool::{DeferMode, Durability, Secret, SourceName, SourceTrust};
 use url::Url;
 
+use self::extension_names::{ExtensionMethods, extensions_to_json};
 pub(super) use self::source_keys::ServerSettings;
 use self::source_keys::SourceKeys;
 pub(crate) use self::source_keys::{INVALID_TOKEN, is_bearer_token};
@@ -79,7 +80,7 @@ pub struct McpToolsConfig {
     /// The only enabled tools; `None` for all.
     pub enabled_tools: Option<BTreeSet<String>>,
     /// Extensions of MCP that are relayed; `None` for the default.
-    pub extensions: Option<BTreeSet<String>>,
+    pub extensions: Option<ExtensionMethods>,
 }
 
 /// The kind of a source.
@@ -266,7 +267,7 @@ impl RedactedJson for SourceConfig {
             "destructive": destructive.to_redacted_json(),
             "disabled_tools": (!disabled_tools.is_empty()).then_some(disabled_tools),
             "enabled_tools": enabled_tools,
-            "extensions": extensions,
+            "extensions": extensions.as_ref().map(extensions_to_json),
             "retry": if self.retries_once { "once" } else { "never" },
             "startup_timeout": if_mcp(self.startup_timeout.to_redacted_json()),
             "start": if_mcp(if self.idle_stop.is_some() { "on_first_call" } else { "at_startup" }.into()),

@@ -67,7 +67,7 @@ fn source_event_types<'a>(
 }
 
 /// Handles the method `events/list`.
-pub(crate) fn list_events(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+pub(super) fn list_events(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
     let view = request.caller.tool_view();
     let only = require_events(request, &view)?;
     let own = match only {
@@ -94,7 +94,7 @@ pub(crate) fn list_events(request: &RequestContext<'_>) -> Result<McpResponse, R
 }
 
 /// Handles the method `events/poll`.
-pub(crate) async fn poll_events(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
+pub(super) async fn poll_events(request: &RequestContext<'_>) -> Result<McpResponse, RequestError> {
     match subscribed_type(request)? {
         SubscribedType::Own => poll_own_events(request),
         SubscribedType::Source => Box::pin(poll_source_events(request)).await,

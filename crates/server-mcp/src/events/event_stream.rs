@@ -29,7 +29,7 @@ const PAGE_EVENTS: usize = 32;
 pub(super) const SLOW_CLIENT_DELAY: Duration = Duration::from_millis(200);
 
 /// Handles the method `events/stream`.
-pub(crate) async fn open_event_stream(
+pub(super) async fn open_event_stream(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
     match subscribed_type(request)? {

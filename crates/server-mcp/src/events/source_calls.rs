@@ -107,7 +107,9 @@ pub(super) enum StreamMessage {
 /// Why a stream has no more messages.
 #[derive(Debug)]
 pub(super) enum StreamEnd {
-    /// The reader was too slow, or the source ended the stream.
+    /// The reader was too slow.
+    Overtaken,
+    /// The source ended the stream.
     Ended,
     Failed(CallFailure),
 }
@@ -199,7 +201,7 @@ impl SourceStream {
             return Ok(message);
         }
         if self.is_overtaken.load(Ordering::Acquire) {
-            return Err(StreamEnd::Ended);
+            return Err(StreamEnd::Overtaken);
         }
         match (&mut self.end).await {
             Ok(Err(failure)) => Err(StreamEnd::Failed(failure)),

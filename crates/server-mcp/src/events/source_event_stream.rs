@@ -79,7 +79,7 @@ impl SourcePushStream {
                 item = next_or(next.take(), &mut self.feed) => Some(item),
                 () = sleep(HEARTBEAT_INTERVAL) => None,
             };
-            if !self.feed.subscription.renew_access(&self.state) {
+            if !self.feed.renew_access() {
                 self.send_error(events::TERMINATED_NOTIFICATION, &access_revoked());
                 return Some(final_event);
             }

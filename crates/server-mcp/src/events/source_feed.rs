@@ -15,6 +15,8 @@ use crate::McpServerState;
 
 /// Delay before a source is asked again after a failure: at first, and at most.
 const RETRY_DELAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+/// Time after which a stream that breaks counts as the first one that does.
+const STEADY_TIME: Duration = Duration::from_mins(1);
 /// Shortest time between two polls for one webhook.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time without a message after which a stream counts as broken: three heartbeats of the extension.
@@ -22,7 +24,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(90);
 /// Maximum number of events of one poll.
 const PAGE_EVENTS: usize = 32;
 
-/// What a feed returns.
+/// One item of a feed: an event, or a change of the subscription.
 #[derive(Debug)]
 pub(super) enum FeedItem {
     /// The feed begins, or goes on after a gap.
@@ -55,6 +57,7 @@ pub(super) struct SourceFeed {
     reader: FeedReader,
     /// Whether anything was returned: a failure before is for the client.
     has_begun: bool,
+    opened_at: Instant,
     not_before: Instant,
     retry_delay: Duration,
 }
@@ -78,9 +81,17 @@ impl SourceFeed {
         subscription: SourceSubscription,
         (position, reader): (SourcePosition, FeedReader),
     ) -> Self {
-        let (not_before, retry_delay) = (Instant::now(), RETRY_DELAY.0);
-        let state = state.clone();
-        Self { state, subscription, position, reader, has_begun: false, not_before, retry_delay }
+        let now = Instant::now();
+        Self {
+            state: state.clone(),
+            subscription,
+            position,
+            reader,
+            has_begun: false,
+            opened_at: now,
+            not_before: now,
+            retry_delay: RETRY_DELAY.0,
+        }
     }
 
     /// Creates a feed that reads a stream.
@@ -104,6 +115,19 @@ impl SourceFeed {
     /// The source's cursor after everything that was returned.
     pub(super) fn cursor(&self) -> Option<&str> {
         self.position.cursor.as_deref()
+    }
+
+    /// Takes over the caller's rights as they are now. Returns false if it may no longer read the events,
+    /// or no longer in this way.
+    pub(super) fn renew_access(&mut self) -> bool {
+        if !self.subscription.renew_access(&self.state) {
+            return false;
+        }
+        let usable = self.subscription.usable_delivery(&self.state);
+        match &self.reader {
+            FeedReader::Stream(_) => usable.has_push,
+            FeedReader::Poll(..) => usable.has_poll,
+        }
     }
 
     /// Notes that its reader has begun without a word of the source.
@@ -137,7 +161,11 @@ impl SourceFeed {
         None
     }
 
+    /// Waits longer after each failure, so that a source cannot make this server call it all the time.
     fn retry_later(&mut self) {
+        if self.opened_at.elapsed() >= STEADY_TIME {
+            self.retry_delay = RETRY_DELAY.0;
+        }
         self.not_before = Instant::now() + self.retry_delay;
         self.retry_delay = self.retry_delay.saturating_mul(2).min(RETRY_DELAY.1);
     }
@@ -149,6 +177,7 @@ impl SourceFeed {
                 sleep_until(self.not_before).await;
                 let stream = SourceStream::open(&self.state, &self.subscription, &self.position);
                 self.reader = FeedReader::Stream(Some(stream));
+                self.opened_at = Instant::now();
                 continue;
             };
             let message = timeout(IDLE_LIMIT, stream.next_message()).await;
@@ -160,6 +189,10 @@ impl SourceFeed {
             let item = match message {
                 Ok(Ok(message)) => self.take_message(message),
                 Ok(Err(StreamEnd::Failed(failure))) => self.note_failure(failure),
+                Ok(Err(StreamEnd::Overtaken)) => {
+                    self.not_before = Instant::now() + RETRY_DELAY.0;
+                    None
+                }
                 Ok(Err(StreamEnd::Ended)) | Err(_) => {
                     self.retry_later();
                     None
@@ -173,7 +206,6 @@ impl SourceFeed {
 
     /// Takes over the position of a message, and returns what of it is for the reader.
     fn take_message(&mut self, message: StreamMessage) -> Option<FeedItem> {
-        self.retry_delay = RETRY_DELAY.0;
         match message {
             StreamMessage::Active { cursor, is_truncated } => {
                 self.move_to(cursor);
@@ -215,6 +247,7 @@ impl SourceFeed {
                 return FeedItem::Event(event);
             }
             sleep_until(self.not_before).await;
+            self.opened_at = Instant::now();
             let polled =
                 poll_source(&self.state, &self.subscription, (&self.position, PAGE_EVENTS)).await;
             let page = match polled {

@@ -33,7 +33,7 @@ pub(super) struct SourceEvents {
 impl SourceEvents {
     /// Returns the target of a call of one of the methods.
     pub(super) fn call_target(&self, method: &'static str) -> CallTarget {
-        CallTarget::Method { source: self.source.clone(), name: method }
+        CallTarget::Method { source: self.source.clone(), name: method.into() }
     }
 }
 

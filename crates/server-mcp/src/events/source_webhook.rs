@@ -32,17 +32,20 @@ pub(super) async fn begin_subscription(
     Ok(position)
 }
 
-/// The feed that delivers to a webhook: a stream if the source has it, else polls.
+/// The feed that delivers to a webhook: a stream if the source has it, else polls. A failure that passes
+/// ends no webhook.
 pub(super) fn open_feed(
     state: &McpServerState,
     subscription: SourceSubscription,
     position: SourcePosition,
 ) -> SourceFeed {
-    if subscription.usable_delivery(state).has_push {
+    let mut feed = if subscription.usable_delivery(state).has_push {
         SourceFeed::by_stream(state, subscription, position)
     } else {
         SourceFeed::by_polls(state, subscription, position)
-    }
+    };
+    feed.mark_begun();
+    feed
 }
 
 /// Delivers the events of one subscription until it expires, is ended, or the server stops.
@@ -64,7 +67,7 @@ impl SourceDelivery<'_> {
             if sender.is_expired() {
                 return;
             }
-            if !self.feed.subscription.renew_access(&sender.state) {
+            if !self.feed.renew_access() {
                 return sender.send_terminated(&access_revoked()).await;
             }
             if !sender.subscription.is_active() {
@@ -77,7 +80,7 @@ impl SourceDelivery<'_> {
                 continue;
             };
             // The caller may have lost the event type while the source was silent.
-            if !self.feed.subscription.renew_access(&sender.state) {
+            if !self.feed.renew_access() {
                 return sender.send_terminated(&access_revoked()).await;
             }
             match item {

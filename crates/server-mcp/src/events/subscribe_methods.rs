@@ -174,7 +174,7 @@ fn pick_delivery(request: &RequestContext<'_>) -> Result<Json, RequestError> {
 }
 
 /// Handles the method `events/subscribe`: adds a subscription, or refreshes it.
-pub(crate) async fn subscribe_events(
+pub(super) async fn subscribe_events(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
     require_events(request, &request.caller.tool_view())?;
@@ -234,7 +234,7 @@ pub(crate) async fn subscribe_events(
 }
 
 /// Handles the method `events/unsubscribe`.
-pub(crate) fn unsubscribe_events(
+pub(super) fn unsubscribe_events(
     request: &RequestContext<'_>,
 ) -> Result<McpResponse, RequestError> {
     require_events(request, &request.caller.tool_view())?;

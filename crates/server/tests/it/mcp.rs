@@ -5,6 +5,7 @@ mod calls;
 pub(crate) mod cancel;
 mod client_requests;
 mod events;
+mod extension_methods;
 mod legacy;
 mod listing_modes;
 mod malformed_messages;

@@ -65,7 +65,7 @@ fn cursor_of(count: u64) -> String {
     format!("count-{count}")
 }
 
-/// Answers a poll.
+/// Answers one poll of a client.
 pub(super) fn poll(fixture: &FixtureState, request: &FixtureRequest) -> Result<Value, RpcError> {
     let subscription = CounterSubscription::parse(request)?;
     let now = fixture.watched_changes.load(Ordering::SeqCst);

@@ -14,7 +14,7 @@ use super::super::mcp_server::{McpKeys, resolve_mcp_server};
 use super::super::shared_keywords::source_trust;
 use super::super::tool_selection::{name_list, report_type_mismatch, tool_selection};
 use super::SourceKind;
-use super::extension_names::extension_names;
+use super::extension_names::{ExtensionMethods, extension_names};
 use crate::config_value::{ConfigValue, ValueParser};
 use crate::section::{SchemaDefinitions, flattened, section, subsection};
 use crate::value_parsers::{boolean, byte_size, call_timeout, duration, keywords, mapping, text};
@@ -83,10 +83,10 @@ section! {
         pub(in crate::sections) destructive: Option<ToolSelection> = tool_selection();
         /// Disabled tools of an MCP server, by the server's own names. Default: none.
         pub(in crate::sections) disabled_tools: BTreeSet<String> = name_list();
-        /// Extensions of MCP that are relayed between an MCP server and clients, such as
-        /// `com.example/charts`, or `io.modelcontextprotocol/events` for the events of the server. Default: user interfaces of tools, `io.modelcontextprotocol/ui`, and
-        /// skills, `io.modelcontextprotocol/skills`.
-        pub(in crate::sections) extensions: Option<BTreeSet<String>> = extension_names();
+        /// Extensions of MCP that are relayed between an MCP server and clients: names such as
+        /// `com.example/charts`, or mappings of a name and the methods that clients may call. Default: user
+        /// interfaces of tools, `io.modelcontextprotocol/ui`, and skills, `io.modelcontextprotocol/skills`.
+        pub(in crate::sections) extensions: Option<ExtensionMethods> = extension_names();
     }
 }
 

@@ -3,7 +3,7 @@
 use mcp::extensions::AllowedExtensions;
 use serde_json::{Value, json};
 use source_mcp::{EraSelection, McpOptions};
-use tool::Source as _;
+use tool::{CatalogItem, Source as _};
 
 use super::peer::Peer;
 use super::runs::{Setup, declares, runner};
@@ -91,6 +91,37 @@ async fn a_call_declares_what_its_client_declared_and_the_source_allows() {
         let complete = runner(&source, "mcp.completion.complete").await;
         complete.step("{}", Setup { client, ..Setup::default() }).await.unwrap();
         assert_eq!(told(&peer, "completion/complete"), expected);
+        source.shut_down().await;
+    }
+}
+
+/// A method is offered if the operator lists it and the server declares its extension.
+#[tokio::test]
+async fn a_method_of_an_extension_is_relayed_by_the_word_of_the_operator() {
+    let of = |name: &str, method: &str| (name.to_owned(), vec![method.to_owned()]);
+    for era in [EraSelection::Handshake, EraSelection::Stateless] {
+        let allowed = [of(CHARTS, "charts/render"), of("com.example/none", "none/x")];
+        let extensions = AllowedExtensions::from_methods(allowed);
+        let peer = extended(era);
+        let own = McpOptions { era_selection: era, extensions, ..McpOptions::default() };
+        let source = peer.source("s", own);
+        let listing = source.list_offers().await.unwrap();
+        let methods: Vec<_> = listing
+            .offers
+            .iter()
+            .filter_map(|offer| match &offer.item {
+                CatalogItem::Method(method) => {
+                    Some((method.name.as_str(), method.traits.effects.may_change_state()))
+                }
+                _ => None,
+            })
+            .collect();
+        let expected = [("mcp.completion.complete", false), ("mcp.charts.render", true)];
+        assert_eq!(methods, expected, "{era:?}");
+        let render = runner(&source, "mcp.charts.render").await;
+        render.call(r#"{"x":1.0}"#).await.unwrap();
+        let sent = peer.heard().into_iter().find(|it| it["method"] == "charts/render").unwrap();
+        assert_eq!(sent["params"]["x"], 1.0);
         source.shut_down().await;
     }
 }

@@ -11,7 +11,7 @@ use super::raw_client::McpClient;
 use crate::approvals::ApprovalHome;
 use crate::support::server_process::{Server, start_server};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 async fn fixture(era: FixtureEra) -> RunningFixture {
     mcp_fixture::start_event_fixture(FixtureOptions { era, page_size: 0 }).await.unwrap()

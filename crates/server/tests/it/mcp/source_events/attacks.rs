@@ -179,3 +179,23 @@ async fn a_subscription_ends_with_the_access_to_its_source() {
     assert_eq!(ended["params"]["error"]["code"], -32_024);
     assert_eq!(streams[1].next().await["params"]["eventId"], "1", "the control");
 }
+
+/// The right to streams counts for each event, not when the stream begins alone.
+#[tokio::test]
+async fn a_stream_ends_with_the_right_to_streams() {
+    let bench = SourceBench::new().await;
+    let ann = bench.user().await;
+    let streams = &bench.source.streams;
+    streams.push(Streamed::Notification("notifications/events/active", json!({})));
+    let mut stream = ann.modern_stream("events/stream", json!({"name": "s.made"})).await;
+    assert_eq!(stream.next().await["method"], "notifications/events/active");
+    streams.push(Streamed::Notification("notifications/events/event", event("1", &json!({}))));
+    assert_eq!(stream.next().await["params"]["eventId"], "1", "the control");
+    let levels = (PermissionLevel::Guest, PermissionLevel::Owner);
+    bench.server.replace_offers(bench.source.offers_with("s", levels, "d")).await;
+    streams.push(Streamed::Notification("notifications/events/event", event("2", &json!({}))));
+    let ended = stream.next().await;
+    assert_eq!(ended["method"], "notifications/events/terminated", "{ended}");
+    let page = ask(&ann, "events/poll", json!({"name": "s.made"})).await;
+    assert!(page["result"].is_object(), "polls are another right: {page}");
+}

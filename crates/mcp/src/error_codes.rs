@@ -19,6 +19,8 @@ pub const HEADER_MISMATCH: i64 = -32_020;
 pub const MISSING_CAPABILITY: i64 = -32_021;
 /// The receiver does not support the protocol version of the request (2026-07-28).
 pub const UNSUPPORTED_VERSION: i64 = -32_022;
+/// The client must open addresses for the user before it repeats the request (2025-11-25).
+pub const URL_ELICITATION_REQUIRED: i64 = -32_042;
 /// Something that the request names does not exist (events extension).
 pub const NOT_FOUND: i64 = -32_023;
 /// The caller may not do this, or no longer (events extension).

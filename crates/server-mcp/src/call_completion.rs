@@ -17,7 +17,7 @@ use super::client_capabilities;
 use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::request_state::{ResumableMethod, StateBinding};
-use super::result_encoding::{EncodedResult, ResultEncoder};
+use super::result_encoding::{EncodedResult, ResultEncoder, client_errors};
 use super::tasks::CallTask;
 use super::uri_rewriting::UriRewriter;
 use crate::McpServerState;
@@ -222,7 +222,7 @@ impl CallCompletion {
             client_tool_name: self.client_tool_name.as_deref(),
             is_single_source: self.is_single_source,
             needs_cache_hints: self.needs_cache_hints,
-            has_input_responses: self.has_input_responses,
+            client_errors: client_errors(self.era, &self.capabilities, self.has_input_responses),
         };
         let call = answer.call_id;
         let state = match if self.is_method {

@@ -66,6 +66,11 @@ fn supports_mode(can: &ClientCapabilities, params: &Json) -> bool {
     }
 }
 
+/// Whether the client declared that it opens addresses for the user.
+pub(crate) fn supports_url_elicitation(can: &ClientCapabilities) -> bool {
+    declared_capability(can, "elicitation").is_some_and(|modes| modes.get("url").is_some())
+}
+
 fn uses_tools(params: &Json) -> bool {
     let [tools, choice] = params.pick(["tools", "toolChoice"]);
     tools.is_some() || choice.is_some()

@@ -5,9 +5,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use mcp::{ProtocolEra, RequestId, RpcError, encode, error_codes};
 use tool::call_outcome::{CallFailure, CallResponse};
-use tool::executor::UpstreamRpcError;
+use tool::executor::{ClientCapabilities, UpstreamRpcError};
 use tool::{ErrorCode, ExecutionState, Json, Outcome, OutcomeBody as Answered};
 
+use super::client_capabilities::supports_url_elicitation;
 use super::response_body::{self, BodyParts, McpResponse};
 
 /// An encoded response and its status, sent alone or as the last event of a stream.
@@ -44,9 +45,27 @@ pub(crate) struct ResultEncoder<'a> {
     pub(crate) is_single_source: bool,
     /// Whether the result must include `ttlMs` and `cacheScope`.
     pub(crate) needs_cache_hints: bool,
-    /// Whether the request has input responses. What is wrong with them is told to the client that
-    /// sent them, and not to the model.
-    pub(crate) has_input_responses: bool,
+    /// Codes of a tool's errors that address the client itself and not the model, at every endpoint.
+    pub(crate) client_errors: &'static [i64],
+}
+
+/// Returns the codes of errors that address the client itself: capabilities that it lacks, input responses
+/// that it sent, and addresses that it must open before the call.
+pub(crate) fn client_errors(
+    era: ProtocolEra,
+    capabilities: &ClientCapabilities,
+    has_input_responses: bool,
+) -> &'static [i64] {
+    match era {
+        ProtocolEra::Stateless if has_input_responses => {
+            &[error_codes::MISSING_CAPABILITY, error_codes::INVALID_PARAMS]
+        }
+        ProtocolEra::Stateless => &[error_codes::MISSING_CAPABILITY],
+        ProtocolEra::Handshake if supports_url_elicitation(capabilities) => {
+            &[error_codes::URL_ELICITATION_REQUIRED]
+        }
+        ProtocolEra::Handshake => &[],
+    }
 }
 
 impl<'a> ResultEncoder<'a> {
@@ -58,7 +77,7 @@ impl<'a> ResultEncoder<'a> {
             client_tool_name: None,
             is_single_source: false,
             needs_cache_hints: false,
-            has_input_responses: false,
+            client_errors: &[],
         }
     }
 
@@ -106,13 +125,9 @@ impl<'a> ResultEncoder<'a> {
 
     /// Encodes a failure of a method or a tool.
     pub(crate) fn encode_failure(self, failure: &CallFailure, is_method: bool) -> EncodedResult {
-        // These errors address the client itself, at every endpoint.
-        let declares = |error: &UpstreamRpcError| {
-            self.era == ProtocolEra::Stateless
-                && (error.code == error_codes::MISSING_CAPABILITY
-                    || (self.has_input_responses && error.code == error_codes::INVALID_PARAMS))
+        let own = |error: &&UpstreamRpcError| {
+            self.is_single_source || is_method || self.client_errors.contains(&error.code)
         };
-        let own = |error: &&UpstreamRpcError| self.is_single_source || is_method || declares(error);
         if let Some(error) = failure.rpc_error.as_deref().filter(own) {
             let error = forward_error(self.era, error);
             return EncodedResult::error(self.id, error_status(self.era, error.code), &error);

@@ -3,6 +3,7 @@
 
 mod all_interfaces;
 mod calls;
+mod everything_server;
 mod fifteen_servers;
 mod first_approval;
 mod helm_chart;

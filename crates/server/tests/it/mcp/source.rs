@@ -348,4 +348,13 @@ async fn errors_of_the_source_are_its_own() {
     let all = asked(&ann, "tools/call", json!({"name": "s.errs"})).await;
     let told = "upstream_failed: it answered with an error";
     assert_eq!(all["result"]["content"][0]["text"], told);
+    // A client of 2025-11-25 that opens addresses gets those that it must open, and no other error.
+    for (elicitation, is_told) in [(json!({"url": {}}), true), (json!({"form": {}}), false)] {
+        let session = ann.open_session(json!({"elicitation": elicitation})).await;
+        let call = |name: &str| message("tools/call", json!({"name": name}));
+        let errs = session.legacy_request(&call("s.errs")).await.expect_ok();
+        assert_eq!(errs.get("error"), is_told.then(|| error(-32_042)).as_ref(), "{errs}");
+        let other = session.legacy_request(&call("s.has_not")).await.expect_ok();
+        assert_eq!(other["result"]["isError"], true, "{other}");
+    }
 }

@@ -6,6 +6,7 @@
 mod catalog_fixture;
 mod catalog_rows;
 mod growth_row;
+mod item_rows;
 mod key_rows;
 mod memory_rows;
 mod policy_rows;
@@ -17,6 +18,7 @@ use std::path::Path;
 
 use catalog_rows::CatalogSizes;
 use growth_row::GrowthRow;
+use item_rows::ItemSizes;
 use policy_rows::PolicySizes;
 use serde_json::json;
 
@@ -24,7 +26,7 @@ use crate::{catalog, system_stats, target_check};
 
 pub(crate) const USAGE: &str = "usage: cargo xtask bench growth [--only TOPIC | --write]
 
-  --only TOPIC   measure the rows of `policy`, `keys`, `catalog`, `memory`, `start` or `records`
+  --only TOPIC   measure the rows of `policy`, `keys`, `catalog`, `items`, `memory`, `start` or `records`
   --write        also write the report, docs/reference/benchmarks-growth.md and .json";
 
 /// Sizes of one run.
@@ -34,6 +36,7 @@ struct GrowthSizes {
     keys: &'static [usize],
     key_repetitions: usize,
     catalog: CatalogSizes,
+    items: ItemSizes,
     /// Empty: the record is not measured.
     records: &'static [usize],
 }
@@ -52,6 +55,11 @@ const FULL_SIZES: GrowthSizes = GrowthSizes {
         class_tools: 10_000,
         class_numbers: &[10, 100, 1_000],
     },
+    items: ItemSizes {
+        prompts: &[2_000, 5_000, 10_000],
+        resources: &[2_000, 20_000, 100_000],
+        sources: 20,
+    },
     records: &[600_000, 1_200_000, 2_400_000],
 };
 
@@ -61,7 +69,7 @@ const REPORT_HEAD: &str = "\
 Written by `cargo xtask bench growth --write`; not by hand. Each row is one operation at several sizes of what exists beside it. \
 The exponent is that of a power law through the points: 0 is constant, 1 is linear. Times are medians within the program, without network; \
 they depend on the machine and are not judged. Counts are the same on every machine, and their exponents are judged. \
-A test runs the rows of policies, keys and catalogs in a short form. What is updated by which event, and the limit of each cache: \
+A test runs the rows of policies, keys, catalogs and items in a short form. What is updated by which event, and the limit of each cache: \
 [growth](../design/growth.md).
 ";
 
@@ -86,7 +94,7 @@ pub(crate) async fn run_growth_bench(flags: &[&str]) -> Result<(), String> {
 }
 
 /// Topics of rows, in the order of the report.
-const TOPICS: [&str; 6] = ["policy", "keys", "catalog", "memory", "start", "records"];
+const TOPICS: [&str; 7] = ["policy", "keys", "catalog", "items", "memory", "start", "records"];
 
 async fn measure_rows(
     sizes: &GrowthSizes,
@@ -99,6 +107,7 @@ async fn measure_rows(
             "policy" => policy_rows::measure_policy_rows(sizes.policy)?,
             "keys" => key_rows::measure_key_rows(sizes.keys, sizes.key_repetitions).await?,
             "catalog" => catalog_rows::measure_catalog_rows(sizes.catalog).await?,
+            "items" => item_rows::measure_item_rows(sizes.items, folder).await?,
             "memory" => memory_rows::measure_memory_rows(sizes.catalog).await?,
             _ if sizes.records.is_empty() => Vec::new(),
             "start" => vec![start_rows::measure_start_row(sizes.catalog.tools, folder).await?],
@@ -141,7 +150,9 @@ fn report_json(rows: &[GrowthRow]) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{CatalogSizes, GrowthSizes, PolicySizes, measure_rows, report_json, report_text};
+    use super::{
+        CatalogSizes, GrowthSizes, ItemSizes, PolicySizes, measure_rows, report_json, report_text,
+    };
     use crate::catalog::create_temp_folder;
 
     /// The short form of the benchmark: counts alone are judged.
@@ -161,22 +172,28 @@ mod tests {
                 // The lists of fewer do not reach the limit of their cache.
                 class_numbers: &[16, 32, 64],
             },
+            items: ItemSizes {
+                prompts: &[2_000, 4_000, 8_000],
+                resources: &[2_000, 4_000, 8_000],
+                sources: 4,
+            },
             records: &[],
         };
         let rows = measure_rows(&sizes, None, &create_temp_folder().unwrap()).await.unwrap();
-        assert_eq!(rows.len(), 19);
+        assert_eq!(rows.len(), 23);
         for row in &rows {
             assert_eq!(row.points.len(), 3, "{row:?}");
             assert!(row.is_within_limit(), "{row}");
         }
         // The control: rules that concern every tool are evaluated, each of them.
         let counted = rows.iter().filter(|row| row.points.iter().all(|point| point.count > 0.0));
-        assert_eq!(counted.count(), 17, "{rows:#?}");
+        assert_eq!(counted.count(), 21, "{rows:#?}");
+        // So are the bytes of two whole lists.
         let linear = rows.iter().filter(|row| row.count_exponent() > 0.9).count();
-        assert_eq!(linear, 1, "{rows:#?}");
+        assert_eq!(linear, 3, "{rows:#?}");
         let text = report_text(&rows);
-        assert_eq!(text.matches("\n| ").count(), 21, "{text}");
+        assert_eq!(text.matches("\n| ").count(), 25, "{text}");
         assert!(!text.contains("missed"), "{text}");
-        assert_eq!(report_json(&rows)["rows"].as_array().unwrap().len(), 19);
+        assert_eq!(report_json(&rows)["rows"].as_array().unwrap().len(), 23);
     }
 }

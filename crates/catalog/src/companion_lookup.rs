@@ -30,6 +30,8 @@ type ItemIndex = Option<usize>;
 #[derive(Debug, Default)]
 pub(crate) struct CompanionLookup {
     prompts: FastMap<Box<str>, ItemIndex>,
+    /// Usable prompts by the names under which a toolset offers them; empty for whole sources.
+    offered_prompts: FastMap<Box<str>, usize>,
     resources: FastMap<Box<str>, ItemIndex>,
     templates: FastMap<Box<str>, ItemIndex>,
     skills: FastMap<Box<str>, ItemIndex>,
@@ -69,7 +71,7 @@ fn is_disguised_uri(uri: &str) -> bool {
 }
 
 /// Returns the name of a prompt or event type at its source, which is a member of its definition.
-pub(crate) fn own_item_name(definition: &Json) -> Box<str> {
+pub fn own_item_name(definition: &Json) -> Box<str> {
     definition.get("name").and_then(|name| Some(name.string_value()?.into())).unwrap_or_default()
 }
 
@@ -82,6 +84,9 @@ impl CompanionLookup {
             prompt.raw_definition.hash(&mut digest);
             let own = own_item_name(&prompt.raw_definition);
             lookup.prompts.entry(own).or_insert(Some(index));
+            if source_catalog.is_selection {
+                lookup.offered_prompts.entry(prompt.name.as_str().into()).or_insert(index);
+            }
         }
         lookup.prompt_fingerprint = digest.finish();
         let mut digest = DefaultHasher::new();
@@ -166,6 +171,11 @@ fn pinned_item<'a, T>(items: &'a [T], found: Option<&ItemIndex>) -> Option<Pinne
     }
 }
 
+/// Returns the items after a usable one.
+fn items_after<'a, T>(items: &'a [T], found: Option<&ItemIndex>) -> Option<&'a [T]> {
+    items.get((*found?)? + 1..)
+}
+
 impl SourceCatalog {
     /// Finds a prompt by its name at the source. In the selection of a toolset, one that is not
     /// selected counts as blocked.
@@ -176,9 +186,34 @@ impl SourceCatalog {
 
     /// Finds the own name of a prompt that a toolset offers under this name.
     pub fn renamed_prompt(&self, name: &str) -> Option<Box<str>> {
-        let prompts = self.prompts.iter().filter(|_| self.is_selection);
-        let mut named = prompts.filter(|prompt| prompt.name.as_str() == name);
-        named.next().map(|prompt| own_item_name(&prompt.raw_definition))
+        let index = self.companion_lookup().offered_prompts.get(name)?;
+        Some(own_item_name(&self.prompts.get(*index)?.raw_definition))
+    }
+
+    /// Returns its usable prompts after the one of this name at the source; `None` if there is none.
+    pub fn prompts_after(&self, own_name: &str) -> Option<&[Prompt]> {
+        items_after(&self.prompts, self.companion_lookup().prompts.get(own_name))
+    }
+
+    /// Returns its usable resources, or its usable templates, in the source's order.
+    pub fn resources_of_kind(&self, is_template: bool) -> &[Resource] {
+        let resources = self.resources.partition_point(|resource| !resource.is_template);
+        let (resources, templates) = self.resources.split_at(resources);
+        if is_template { templates } else { resources }
+    }
+
+    /// Returns the same after the one of this URI; `None` if there is none.
+    pub fn resources_after(&self, uri: &str, is_template: bool) -> Option<&[Resource]> {
+        let lookup = self.companion_lookup();
+        let uris = if is_template { &lookup.templates } else { &lookup.resources };
+        let rest = items_after(&self.resources, uris.get(uri))?;
+        let resources = rest.partition_point(|resource| !resource.is_template);
+        if is_template { Some(rest) } else { rest.get(..resources) }
+    }
+
+    /// Returns its usable skills after the one of this `SKILL.md`; `None` if there is none.
+    pub fn skills_after(&self, uri: &str) -> Option<&[Skill]> {
+        items_after(&self.skills, self.companion_lookup().skills.get(uri))
     }
 
     /// Finds a resource by its URI at the source; templates are not expanded.
@@ -312,7 +347,7 @@ impl SourceCatalog {
 
     /// The templates that take part in finding the source of a URI.
     fn usable_templates(&self) -> impl Iterator<Item = &str> {
-        let templates = self.resources.iter().filter(|resource| resource.is_template);
+        let templates = self.resources_of_kind(true).iter();
         templates.take(MAX_MATCHED_TEMPLATES).map(|template| template.uri.as_str())
     }
 

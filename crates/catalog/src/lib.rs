@@ -24,7 +24,7 @@ mod uri_template;
 
 pub use catalog_entry::CatalogEntry;
 pub use companion_items::CompanionItem;
-pub use companion_lookup::PinnedItem;
+pub use companion_lookup::{PinnedItem, own_item_name};
 pub use current_snapshot::{CatalogSnapshot, CurrentSnapshot};
 pub use input_schema::{ArgumentError, InputSchema};
 pub use merged_catalog::{Catalog, ToolPosition, split_qualified_name};

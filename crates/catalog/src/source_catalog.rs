@@ -90,7 +90,7 @@ pub struct SourceCatalog {
     pub tools: Vec<Arc<CatalogEntry>>,
     /// Prompts of the source.
     pub prompts: Vec<Prompt>,
-    /// Resources and templates of the source.
+    /// Resources of the source, and then its templates.
     pub resources: Vec<Resource>,
     /// Skills of the source.
     pub skills: Vec<Skill>,
@@ -325,6 +325,12 @@ impl SourceCatalog {
                 _ => {}
             }
         }
+        self.order_resources();
+    }
+
+    /// Puts templates behind all resources, so that a page of either visits no item of the other.
+    pub(crate) fn order_resources(&mut self) {
+        self.resources.sort_by_key(|resource| resource.is_template);
     }
 
     /// Returns the indices of its prompts and resources.

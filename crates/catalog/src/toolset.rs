@@ -224,6 +224,7 @@ impl SourceSelection {
                 CompanionContent::Event(_) | CompanionContent::Instructions => {}
             }
         }
+        own.order_resources();
     }
 }
 

@@ -184,7 +184,19 @@ impl CatalogView {
         &'a self,
         method: &'a str,
     ) -> impl Iterator<Item = &'a Arc<SourceCatalog>> + Clone {
-        let seen = self.source_views.iter().flatten();
+        self.sources_with_method_after(method, None)
+    }
+
+    /// Iterates over the same catalogs after that of a source, without visiting those before it; over all
+    /// without one.
+    pub fn sources_with_method_after<'a>(
+        &'a self,
+        method: &'a str,
+        source: Option<&str>,
+    ) -> impl Iterator<Item = &'a Arc<SourceCatalog>> + Clone + use<'a> {
+        let slot = source.map_or(Some(0), |source| Some(self.catalog.slot_of(source)? + 1));
+        let seen = slot.and_then(|slot| self.source_views.get(slot..));
+        let seen = seen.into_iter().flatten().flatten();
         seen.filter(move |seen| seen.find_method(method).is_some())
             .map(|seen| seen.merged_source().source_catalog())
     }
@@ -227,7 +239,7 @@ impl CatalogView {
         first.into_iter().flatten().chain(rest.flat_map(|seen| seen.tools_from(0)))
     }
 
-    /// Iterates over its tools of one source.
+    /// Iterates over its tools of one source, in the catalog's order.
     pub fn tools_of(&self, source: &str) -> impl Iterator<Item = &Arc<CatalogEntry>> + Clone {
         self.source_view(source).into_iter().flat_map(|seen| seen.tools_from(0))
     }

@@ -148,25 +148,19 @@ impl CachedList {
         made.as_ref()
     }
 
-    /// The next items after the cursor, at most [`MAX_PAGE_TOOLS`]; `None` for an unknown cursor.
-    /// Only the items of the page are rendered.
+    /// A page of at most [`MAX_PAGE_TOOLS`] items, which begin after its cursor. Only the items of the
+    /// page are rendered, and one more is visited. A cursor is the name of the last item.
     pub fn from_page<N: AsRef<str>, T>(
         items: impl Iterator<Item = (N, T)>,
-        cursor: Option<&str>,
         render: impl Fn(T) -> Json,
-    ) -> Option<Self> {
+    ) -> Self {
         let mut items = items.peekable();
-        if let Some(cursor) = cursor
-            && !items.by_ref().any(|(name, _)| name.as_ref() == cursor)
-        {
-            return None;
-        }
         let page: Vec<_> = items.by_ref().take(MAX_PAGE_TOOLS).collect();
         let more = items.peek().is_some();
         let next = page.last().filter(|_| more).map(|(name, _)| name.as_ref().to_owned());
         let rendered: Vec<_> = page.into_iter().map(|(_, item)| render(item)).collect();
         let list = Json::array_of(&rendered).bytes().clone();
-        Some(Self::new(list, next, Bytes::new(), None))
+        Self::new(list, next, Bytes::new(), None)
     }
 }
 

@@ -2,13 +2,14 @@
 //! `skills/list`, which send cached bytes.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use catalog::CatalogEntry;
+use catalog::{CatalogEntry, SourceCatalog, own_item_name};
 use formats::ProviderFormat;
 use gateway::CatalogView;
 use identity::Principal;
 use mcp::{ProtocolEra, encode};
-use tool::{Json, Resource};
+use tool::{Json, Skill};
 
 use super::endpoint::{Endpoint, is_mcp_source};
 use super::listing_mode::ToolListing;
@@ -16,7 +17,9 @@ use super::request_context::RequestContext;
 use super::request_error::RequestError;
 use super::response_body::{self, BodyParts, McpResponse};
 use super::search_mode;
-use super::source_items::{self, PROMPT_METHOD, RESOURCE_METHOD, endpoint_source};
+use super::source_items::{
+    self, PROMPT_METHOD, RESOURCE_METHOD, endpoint_source, listed_resources_after,
+};
 use super::uri_rewriting::{qualify_if_shared, rewrite_skill, rewrite_tool_link};
 use server_core::ServerState;
 use server_core::gzip_response;
@@ -64,7 +67,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
             ToolListing::Full => {
                 let all = tools_after(&view, from)?;
                 let all = all.filter_map(|it| Some((it.name.as_str(), written(it)?)));
-                CachedList::from_page(all, None, |json| json)
+                Some(CachedList::from_page(all, |json| json))
             }
             ToolListing::Deferred => {
                 let own = search_mode::deferred_tools(&view).filter(|_| from.is_none());
@@ -76,7 +79,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
                     let json = if deferred { one_line(it) } else { written(it)? };
                     Some((it.name.as_str(), json))
                 });
-                CachedList::from_page(own.chain(all), None, |json| json)
+                Some(CachedList::from_page(own.chain(all), |json| json))
             }
             ToolListing::Search | ToolListing::Mixed => {
                 let own = search_mode::search_tools_list().filter(|_| from.is_none());
@@ -84,7 +87,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
                     !deferral.is_deferred(it) && !search_mode::is_search_tool(it.name.as_str())
                 });
                 let all = all.filter_map(|it| Some((it.name.as_str(), written(it)?)));
-                CachedList::from_page(own.chain(all), None, |json| json)
+                Some(CachedList::from_page(own.chain(all), |json| json))
             }
         }
     })
@@ -98,7 +101,17 @@ fn source_tools_page(
     from: Option<&str>,
 ) -> Option<CachedList> {
     let received = scope.source_catalog(view).ok()?.is_some_and(|shelf| is_mcp_source(shelf));
-    let of_source = tools_after(view, from)?.filter(|entry| scope.contains_tool(entry));
+    let source = scope.source().unwrap_or_default();
+    // The tools of a source follow one another.
+    let after = match from {
+        Some(name) => {
+            view.find_tool(name).filter(|(entry, _)| scope.contains_tool(entry))?;
+            Some(view.tools_after(name)?.take_while(|entry| scope.contains_tool(entry)))
+        }
+        None => None,
+    };
+    let all = after.is_none().then(|| view.tools_of(source));
+    let of_source = all.into_iter().flatten().chain(after.into_iter().flatten());
     let written = of_source.map(|entry| {
         let name = entry.tool_key.name.as_str();
         let json = if received {
@@ -109,7 +122,7 @@ fn source_tools_page(
         };
         (entry.name.as_str(), json)
     });
-    CachedList::from_page(written, None, |json| json)
+    Some(CachedList::from_page(written, |json| json))
 }
 
 /// Handles the method `prompts/list`.
@@ -119,18 +132,22 @@ pub(crate) fn list_prompts(request: &RequestContext<'_>) -> Result<McpResponse, 
     let Some(source) = endpoint_source(request, &view, PROMPT_METHOD)? else {
         let of_all = ListKind::CompanionPage(words.member);
         return list_page(request, words, (&view, of_all), |from| {
-            let all = view.sources_with_method(PROMPT_METHOD).flat_map(|source| &source.prompts);
-            let all =
-                all.filter(|prompt| source_items::is_only_prompt(&view, prompt.name.as_str()));
-            CachedList::from_page(all.map(|it| (it.name.as_str(), it)), from, |prompt| {
+            let begin = match from {
+                Some(name) => Some(source_items::listed_prompts_after(&view, name)?),
+                None => None,
+            };
+            let all = items_of_sources(&view, PROMPT_METHOD, begin, |source| &source.prompts);
+            let all = all.filter(|(_, it)| source_items::is_only_prompt(&view, it.name.as_str()));
+            Some(CachedList::from_page(all.map(|(_, it)| (it.name.as_str(), it)), |prompt| {
                 prompt.raw_definition.with_member("name", &Json::encode(prompt.name.as_str()))
-            })
+            }))
         });
     };
     let of_source = ListKind::SourcePage(words.member, source.source.to_string());
     list_page(request, words, (&view, of_source), |from| {
-        let all = source.prompts.iter().map(|prompt| (prompt.name.as_str(), prompt));
-        CachedList::from_page(all, from, |prompt| prompt.raw_definition.clone())
+        let prompts = from.map_or(Some(&*source.prompts), |own| source.prompts_after(own))?;
+        let all = prompts.iter().map(|it| (own_item_name(&it.raw_definition), it));
+        Some(CachedList::from_page(all, |prompt| prompt.raw_definition.clone()))
     })
 }
 
@@ -141,30 +158,32 @@ pub(crate) fn list_resources(
 ) -> Result<McpResponse, RequestError> {
     let view = request.caller.tool_view();
     let words = if is_template { ListWords::TEMPLATES } else { ListWords::RESOURCES };
-    let of_kind = |resource: &&Resource| resource.is_template == is_template;
     let Some(source) = endpoint_source(request, &view, RESOURCE_METHOD)? else {
         let of_all = ListKind::CompanionPage(words.member);
         return list_page(request, words, (&view, of_all), |from| {
-            let named = view.sources_with_method(RESOURCE_METHOD).flat_map(|source| {
-                let name = source.source.as_str();
-                source.resources.iter().filter(of_kind).map(move |resource| (name, resource))
-            });
-            let all = named.map(|(source, resource)| {
-                let uri = qualify_if_shared(&view, source, &resource.uri);
+            let begin = match from {
+                Some(uri) => Some(listed_resources_after(&view, uri, is_template)?),
+                None => None,
+            };
+            let of_kind = |source| SourceCatalog::resources_of_kind(source, is_template);
+            let all = items_of_sources(&view, RESOURCE_METHOD, begin, of_kind);
+            let all = all.map(|(source, resource)| {
+                let uri = qualify_if_shared(&view, source.source.as_str(), &resource.uri);
                 let name = uri.clone().map_or(Cow::Borrowed(resource.uri.as_str()), Cow::Owned);
                 (name, (resource, uri))
             });
-            CachedList::from_page(all, from, |(resource, uri)| match uri {
+            Some(CachedList::from_page(all, |(resource, uri)| match uri {
                 Some(uri) => resource.raw_definition.with_member(words.key, &Json::encode(&uri)),
                 None => resource.raw_definition.clone(),
-            })
+            }))
         });
     };
     let of_source = ListKind::SourcePage(words.member, source.source.to_string());
     list_page(request, words, (&view, of_source), |from| {
-        let all = source.resources.iter().filter(of_kind);
-        let all = all.map(|resource| (resource.uri.as_str(), resource));
-        CachedList::from_page(all, from, |resource| resource.raw_definition.clone())
+        let first = || Some(source.resources_of_kind(is_template));
+        let all = from.map_or_else(first, |uri| source.resources_after(uri, is_template))?;
+        let all = all.iter().map(|resource| (resource.uri.as_str(), resource));
+        Some(CachedList::from_page(all, |resource| resource.raw_definition.clone()))
     })
 }
 
@@ -175,22 +194,52 @@ pub(crate) fn list_skills(request: &RequestContext<'_>) -> Result<McpResponse, R
     let Some(source) = endpoint_source(request, &view, RESOURCE_METHOD)? else {
         let of_all = ListKind::CompanionPage(words.member);
         return list_page(request, words, (&view, of_all), |from| {
-            let named = view.sources_with_method(RESOURCE_METHOD).flat_map(|source| {
-                let name = source.source.as_str();
-                source.skills.iter().map(move |skill| (name, skill))
-            });
-            let all = named.map(|(source, skill)| {
+            let begin = match from {
+                Some(cursor) => Some(skills_after(&view, cursor)?),
+                None => None,
+            };
+            let all = items_of_sources(&view, RESOURCE_METHOD, begin, |source| &source.skills);
+            let named = all.map(|(source, skill)| {
                 // Entries of two sources may have one URI, and a cursor names one entry.
-                (format!("{source} {}", skill.uri), (source, skill))
+                (format!("{} {}", source.source, skill.uri), (source.source.as_str(), skill))
             });
-            CachedList::from_page(all, from, |(source, skill)| rewrite_skill(&view, source, skill))
+            Some(CachedList::from_page(named, |(source, skill)| {
+                rewrite_skill(&view, source, skill)
+            }))
         });
     };
     let of_source = ListKind::SourcePage(words.member, source.source.to_string());
     list_page(request, words, (&view, of_source), |from| {
-        let all = source.skills.iter().map(|skill| (skill.uri.as_str(), skill));
-        CachedList::from_page(all, from, |skill| skill.raw_definition.clone())
+        let skills = from.map_or(Some(&*source.skills), |uri| source.skills_after(uri))?;
+        let all = skills.iter().map(|skill| (skill.uri.as_str(), skill));
+        Some(CachedList::from_page(all, |skill| skill.raw_definition.clone()))
     })
+}
+
+/// The source and skills after the one that a cursor of all sources names.
+fn skills_after<'v>(
+    view: &'v CatalogView,
+    cursor: &str,
+) -> Option<source_items::ItemsAfter<'v, Skill>> {
+    let (source, uri) = cursor.split_once(' ')?;
+    view.find_method(source, RESOURCE_METHOD)?;
+    let source = view.source_catalog(source)?;
+    Some((source, source.skills_after(uri)?))
+}
+
+/// Items of all sources with a method, in the order of the catalog: from the beginning, or the rest of
+/// one source and all of those after it.
+fn items_of_sources<'v, T: 'v>(
+    view: &'v CatalogView,
+    method: &'static str,
+    begin: Option<source_items::ItemsAfter<'v, T>>,
+    items: impl Fn(&'v SourceCatalog) -> &'v [T] + 'v,
+) -> impl Iterator<Item = (&'v Arc<SourceCatalog>, &'v T)> {
+    let after = begin.map(|(source, _)| source.source.as_str());
+    let others = view.sources_with_method_after(method, after);
+    let others = others.map(move |source| (source, items(source)));
+    let all = begin.into_iter().chain(others);
+    all.flat_map(|(source, items)| items.iter().map(move |item| (source, item)))
 }
 
 /// Handles the method `skills/get`: the entry as it is pinned, without a call of the source.

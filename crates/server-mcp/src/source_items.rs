@@ -2,6 +2,7 @@
 //! source, names and URIs are the source's own. At the endpoint of all sources, prompts and event types
 //! are named `SOURCE.NAME`, and a URI that several sources list names its source.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{PinnedItem, SourceCatalog, split_qualified_name};
@@ -10,7 +11,7 @@ use http::StatusCode;
 use mcp::extensions::catalog_method_name;
 use mcp::{ProtocolEra, error_codes};
 use server_core::event_log::EventKind;
-use tool::{EventType, Json, MCP_METHODS, Skill};
+use tool::{EventType, Json, MCP_METHODS, Prompt, Resource, Skill};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::{QualifiedUri, qualify_uri};
@@ -75,10 +76,11 @@ fn prompt_sources<'a>(
     method: &'a str,
     name: &'a str,
 ) -> impl Iterator<Item = SourceItem> + 'a {
-    let renamed = view.sources_with_method(method).filter_map(move |source| {
+    // A given name has no dot, so for the others no source is visited.
+    let given = (!name.contains('.')).then(|| view.sources_with_method(method));
+    let renamed = given.into_iter().flatten().filter_map(move |source| {
         view.find_method(source.source.as_str(), PROMPT_METHOD)?;
-        let own = source.renamed_prompt(name).filter(|_| !name.contains('.'))?;
-        Some(SourceItem::new(source, &own))
+        Some(SourceItem::new(source, &source.renamed_prompt(name)?))
     });
     let qualified = split_qualified_name(name).filter_map(move |(source, own)| {
         view.find_method(source, method)?;
@@ -93,6 +95,39 @@ fn prompt_sources<'a>(
 /// Whether exactly one prompt has this name at the endpoint of all sources.
 pub(crate) fn is_only_prompt(view: &CatalogView, name: &str) -> bool {
     prompt_sources(view, PROMPT_METHOD, name).nth(1).is_none()
+}
+
+/// A source, and the rest of its items of one kind.
+pub(crate) type ItemsAfter<'v, T> = (&'v Arc<SourceCatalog>, &'v [T]);
+
+/// The source of the prompt that the endpoint of all sources lists under this name, and its prompts after
+/// that one.
+pub(crate) fn listed_prompts_after<'v>(
+    view: &'v CatalogView,
+    name: &str,
+) -> Option<ItemsAfter<'v, Prompt>> {
+    let mut found = prompt_sources(view, PROMPT_METHOD, name);
+    let (Some(item), None) = (found.next(), found.next()) else { return None };
+    let source = view.source_catalog(item.source.source.as_str())?;
+    Some((source, source.prompts_after(&item.own_name)?))
+}
+
+/// The source of the resource or template that the endpoint of all sources lists under this URI, and its
+/// items of that kind after that one.
+pub(crate) fn listed_resources_after<'v>(
+    view: &'v CatalogView,
+    uri: &str,
+    is_template: bool,
+) -> Option<ItemsAfter<'v, Resource>> {
+    let (source, own) = if let Some(item) = find_qualified(view, RESOURCE_METHOD, uri) {
+        (view.source_catalog(item.source.source.as_str())?, Cow::Owned(item.own_name))
+    } else {
+        let mut listed = listing_sources(view, RESOURCE_METHOD, uri);
+        let is_listed =
+            |source: &&Arc<SourceCatalog>| leads_to_source(view, source.source.as_str(), uri);
+        (listed.find(is_listed)?, Cow::Borrowed(uri))
+    };
+    Some((source, source.resources_after(&own, is_template)?))
 }
 
 /// The sources of which the caller may use a method, and knows the resources.

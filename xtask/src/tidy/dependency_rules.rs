@@ -164,6 +164,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "store",
             "ledger",
             "server-core",
+            "server-mcp",
         ],
     ),
 ];

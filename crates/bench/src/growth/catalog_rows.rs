@@ -156,7 +156,7 @@ fn first_page(
         let tools = tools.filter_map(|entry| {
             Some((entry.name.as_str(), rendered.tool_json(entry.name.as_str())?))
         });
-        CachedList::from_page(tools, None, |json| json)
+        Some(CachedList::from_page(tools, |json| json))
     })
 }
 

@@ -114,7 +114,7 @@ fn read_pages(
             let tools = tools_after(view, from.as_deref())?.filter_map(|entry| {
                 Some((entry.name.as_str(), rendered.tool_json(entry.name.as_str())?))
             });
-            CachedList::from_page(tools, None, |json| json)
+            Some(CachedList::from_page(tools, |json| json))
         });
         from = list.ok_or("a page does not exist")?.next;
         if from.is_none() {

@@ -240,7 +240,7 @@ impl ModelServer {
                 let tools = tools_after(view, None)?.take(40).filter_map(|entry| {
                     Some((entry.name.as_str(), rendered.tool_json(entry.name.as_str())?))
                 });
-                CachedList::from_page(tools, None, |json| json)
+                Some(CachedList::from_page(tools, |json| json))
             });
             String::from_utf8(list.unwrap().array.to_vec()).unwrap()
         };

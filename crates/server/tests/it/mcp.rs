@@ -6,6 +6,7 @@ pub(crate) mod cancel;
 mod client_requests;
 mod events;
 mod extension_methods;
+mod item_pages;
 mod legacy;
 mod listing_modes;
 mod malformed_messages;

@@ -31,6 +31,15 @@ pub(crate) const NPM_PACKAGES: &[(&str, &[(&str, &str)])] = &[
     ("conformance-0.1", &[("@modelcontextprotocol/conformance", "0.1.16")]),
     ("conformance-0.2", &[("@modelcontextprotocol/conformance", "0.2.0-alpha.12")]),
     ("npm-sdk", &[("@modelcontextprotocol/sdk", "1.32.2")]),
+    // A host of MCP Apps and its servers; the last version for this SDK.
+    (
+        "npm-apps",
+        &[
+            ("@modelcontextprotocol/ext-apps", "1.7.5"),
+            ("@modelcontextprotocol/sdk", "1.32.2"),
+            ("zod", "4.6.7"),
+        ],
+    ),
     // A scripted model that speaks as every provider does.
     ("npm-aimock", &[("@copilotkit/aimock", "1.43.0")]),
     ("npm-inspector", &[("@modelcontextprotocol/inspector", "2.12.0")]),

@@ -11,6 +11,7 @@
 //! conformance-0.1/node_modules/  the MCP suite, for revisions up to 2025-11-25
 //! conformance-0.2/node_modules/  the MCP suite, for 2026-07-28 too
 //! npm-sdk/node_modules/          the MCP SDK for Node
+//! npm-apps/node_modules/         the MCP Apps SDK for Node
 //! npm-inspector/node_modules/    the MCP inspector
 //! venv-mcp/bin/python            Python with the MCP SDK
 //! venv-fastmcp/bin/python        Python with another MCP SDK

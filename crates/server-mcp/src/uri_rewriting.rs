@@ -16,6 +16,9 @@ use super::source_items::{RESOURCE_METHOD, SourceItem, leads_to_source};
 const CONTENT_LISTS: [&str; 4] = ["content", "contents", "messages", DIRECTORY_LIST];
 /// The member of a result that holds the entries of a directory.
 const DIRECTORY_LIST: &str = "resources";
+/// The older place of the address of a tool's user interface, which servers of the official package write
+/// beside the newer one.
+const FLAT_UI_LINK: &str = "ui/resourceUri";
 
 /// The name of a resource or template of a source at the endpoint of all sources, if it differs from
 /// its URI.
@@ -23,22 +26,27 @@ pub(crate) fn qualify_if_shared(view: &CatalogView, source: &str, uri: &str) -> 
     (!leads_to_source(view, source, uri)).then(|| qualify_uri(source, uri))
 }
 
-/// Writes the address of the user interface of a tool (`_meta.ui.resourceUri`) as the endpoint of
-/// all sources lists it.
+/// Writes the address of the user interface of a tool (`_meta.ui.resourceUri`, and `ui/resourceUri` of
+/// `_meta`, its older place) as the endpoint of all sources lists it.
 pub(crate) fn rewrite_tool_link(view: &CatalogView, entry: &CatalogEntry, tool: Json) -> Json {
     if !tool.as_str().contains("ui://") {
         return tool;
     }
+    let Some(meta) = tool.get("_meta") else { return tool };
     let source = entry.tool_key.source.as_str();
-    let rewritten = || {
-        let meta = tool.get("_meta")?;
-        let ui = meta.get("ui")?;
-        let uri = ui.get("resourceUri")?;
+    let rewritten = |object: &Json, member: &str| {
+        let uri = object.get(member)?;
         let qualified = qualify_if_shared(view, source, &uri.string_value()?)?;
-        let ui = ui.with_member("resourceUri", &Json::encode(&qualified));
-        Some(tool.with_member("_meta", &meta.with_member("ui", &ui)))
+        Some(object.with_member(member, &Json::encode(&qualified)))
     };
-    rewritten().unwrap_or(tool)
+    let flat = rewritten(&meta, FLAT_UI_LINK);
+    let nested = meta.get("ui").and_then(|ui| rewritten(&ui, "resourceUri"));
+    if flat.is_none() && nested.is_none() {
+        return tool;
+    }
+    let meta = flat.unwrap_or(meta);
+    let meta = nested.map_or_else(|| meta.clone(), |ui| meta.with_member("ui", &ui));
+    tool.with_member("_meta", &meta)
 }
 
 /// The entry of a skill at the endpoint of all sources. If any of its URIs is qualified, all are, so that its relative references lead to the same source.

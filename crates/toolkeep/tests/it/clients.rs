@@ -4,6 +4,7 @@
 //! They require the programs of `cargo xtask provision` and fail without them.
 
 mod all_sources;
+mod apps_host;
 mod client_approvals;
 mod large_results;
 mod search_mode;

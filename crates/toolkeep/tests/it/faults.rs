@@ -3,6 +3,7 @@
 
 mod client_churn;
 mod config_reload;
+mod dead_sources;
 mod faulty_sources;
 mod orphan_processes;
 mod policy_reload;

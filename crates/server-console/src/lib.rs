@@ -48,6 +48,7 @@ mod source_tools_page;
 mod tool_filters;
 mod tool_list_page;
 mod tool_page;
+mod toolset_pages;
 mod try_page;
 mod word_diff;
 
@@ -161,7 +162,8 @@ fn access_router() -> Router<ConsoleState> {
         )
 }
 
-/// The pages of sources: their state, their tools, adding one, and signing in to one.
+/// The pages of sources: their state, their tools, adding one, signing in to one, and the toolsets of
+/// their items.
 fn source_router() -> Router<ConsoleState> {
     Router::new()
         .route(source_page::PAGE, get(source_page::show_sources))
@@ -172,6 +174,9 @@ fn source_router() -> Router<ConsoleState> {
         .route("/ui/sources/{source}/login", post(source_login_page::start_login))
         .route("/ui/sources/{source}/login/{*rest}", get(source_login_page::finish_login))
         .route("/ui/sources/refresh", post(source_page::refresh_sources))
+        .route(toolset_pages::PAGE, get(toolset_pages::list_toolsets))
+        .route("/ui/toolsets/{name}", get(toolset_pages::show_toolset))
+        .route("/ui/toolsets/{name}/accept", post(toolset_pages::accept_toolset))
         .route("/ui/sources/{source}/tools", get(source_tools_page::show_tools))
         .route("/ui/sources/{source}/switch", post(source_tools_page::post_switch))
 }

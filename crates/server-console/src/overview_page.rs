@@ -12,6 +12,7 @@ use crate::html::{Element, element, link, text_element};
 use crate::page_layout::{PageLayout, PageUser, Section};
 use crate::pin_pages::review_path;
 use crate::session::ConsoleSession;
+use crate::toolset_pages::toolset_path;
 
 /// Maximum number of entries on the page.
 const MAX_ENTRIES: usize = 40;
@@ -98,6 +99,7 @@ fn target_page(entry: &AttentionEntry) -> (String, &'static str) {
         AttentionTopic::Source => ("/ui/sources".to_owned(), "Sources"),
         AttentionTopic::Approval => ("/ui/approvals".to_owned(), "Approvals"),
         AttentionTopic::Definition => (review_path(subject), "Definitions to review"),
+        AttentionTopic::Toolset => (toolset_path(subject), "Toolset"),
         AttentionTopic::Key => ("/ui/access".to_owned(), "Access"),
     }
 }

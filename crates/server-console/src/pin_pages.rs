@@ -268,7 +268,8 @@ fn change_section(details: &PinDetailReply) -> Vec<Element> {
     }
 }
 
-fn change_view(change: &DefinitionChange) -> [Element; 2] {
+/// Renders a change of a definition word by word, below its place.
+pub(crate) fn change_view(change: &DefinitionChange) -> [Element; 2] {
     let text = |value: &Option<Value>| match value {
         Some(Value::String(text)) => text.clone(),
         Some(value) => indent_json(&value.to_string()),

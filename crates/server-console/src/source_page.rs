@@ -20,7 +20,7 @@ use crate::session::ConsoleSession;
 use crate::source_login_page::login_path;
 use crate::source_tools_page::source_path;
 use crate::tool_page::encode_segment;
-use crate::{node_pages, pin_pages, plugin_pages, source_add_page};
+use crate::{node_pages, pin_pages, plugin_pages, source_add_page, toolset_pages};
 
 /// Path of the list.
 pub(crate) const PAGE: &str = "/ui/sources";
@@ -91,6 +91,7 @@ pub(crate) fn section_tabs(current: &'static str) -> Element {
         (node_pages::PAGE, "Nodes"),
         (plugin_pages::PAGE, "Plugins"),
         (pin_pages::PAGE, "Definitions"),
+        (toolset_pages::PAGE, "Toolsets"),
     ];
     page_tabs("Origins of tools", pages.map(|(path, text)| (path, text, path == current)))
 }

@@ -14,6 +14,7 @@ use crate::record_storage::{may_see_storage, show_storage};
 use crate::record_verification::show_verification;
 use crate::server_state::ServerState;
 use crate::source_list::{SourceReply, list_sources};
+use crate::toolset_management::count_waiting_items;
 
 /// Time before its end at which a key needs attention.
 const KEY_NOTICE: std::time::Duration = std::time::Duration::from_hours(7 * 24);
@@ -37,9 +38,9 @@ pub struct AttentionEntry {
     /// How urgent it is: `urgent` (calls fail, or records are at risk), `soon` (something waits), or
     /// `notice`.
     pub urgency: Urgency,
-    /// What it is about: `record`, `disk`, `source`, `approval`, `definition` or `key`.
+    /// What it is about: `record`, `disk`, `source`, `approval`, `definition`, `toolset` or `key`.
     pub topic: AttentionTopic,
-    /// Name of the source, or ID of the key; absent for the record, the disk and approvals.
+    /// Name of the source or toolset, or ID of the key; absent for the record, the disk and approvals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// What is wrong, as a sentence.
@@ -88,6 +89,8 @@ pub enum AttentionTopic {
     Approval,
     /// Definitions of tools that wait for a review.
     Definition,
+    /// Items of a toolset that wait for its owner.
+    Toolset,
     /// An API key.
     Key,
 }
@@ -106,6 +109,8 @@ pub async fn list_attention(
         entries.extend(definition_entry(&source));
     }
     entries.extend(approval_entry(state, principal).await?);
+    let waiting = count_waiting_items(state, principal).await?;
+    entries.extend(waiting.into_iter().map(toolset_entry));
     entries.extend(key_entries(state, principal).await);
     entries.sort_by(|a, b| {
         let rank = |entry: &AttentionEntry| (entry.urgency, entry.topic);
@@ -217,6 +222,22 @@ fn definition_entry(source: &SourceReply) -> Option<AttentionEntry> {
         since: None,
         action: "run `toolkeep pin list`, then `toolkeep pin diff TOOL`".to_owned(),
     })
+}
+
+fn toolset_entry((name, count): (String, usize)) -> AttentionEntry {
+    AttentionEntry {
+        urgency: Urgency::Soon,
+        topic: AttentionTopic::Toolset,
+        message: match count {
+            1 => format!("an item of the toolset `{name}` differs from what its owner accepted"),
+            _ => {
+                format!("{count} items of the toolset `{name}` differ from what its owner accepted")
+            }
+        },
+        since: None,
+        action: format!("run `toolkeep toolset show {name}`, and accept what it shows"),
+        subject: Some(name),
+    }
 }
 
 async fn approval_entry(

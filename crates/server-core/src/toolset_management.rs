@@ -9,9 +9,8 @@ use std::sync::Arc;
 use catalog::pin::{DefinitionChange, diff_definitions};
 use catalog::{Pin, Toolset};
 use identity::{Principal, Right};
-use intake::{
-    ToolsetError, ToolsetItem, ToolsetItemState, ToolsetRecord, ToolsetRegistry, ToolsetReview,
-};
+pub use intake::ToolsetItemState;
+use intake::{ToolsetError, ToolsetItem, ToolsetRecord, ToolsetRegistry, ToolsetReview};
 use policy::{ToolsetDefinition, ToolsetEntry};
 use tool::{CallerType, Digest, ErrorCode, Json, SourceName};
 
@@ -38,16 +37,40 @@ pub async fn list_toolsets(
         .values()
         .map(|toolset| (toolset.name.to_string(), toolset_reply(state, principal, toolset)))
         .collect();
-    if may_own(principal) {
-        let names = state.components.intake.toolset_registry().map(ToolsetRegistry::list_toolsets);
-        for record in names.into_iter().flatten() {
-            let name = record.definition.name.to_string();
-            let Some((record, review)) = read_review(state, &name).await? else { continue };
-            let reply = replies.entry(name).or_insert_with(|| unusable_reply(&record));
-            reply.owner = Some(owner_reply(&record, &review));
-        }
+    for (record, review) in owned_toolsets(state, principal).await? {
+        let name = record.definition.name.to_string();
+        let reply = replies.entry(name).or_insert_with(|| unusable_reply(&record));
+        reply.owner = Some(owner_reply(&record, &review));
     }
     Ok(ToolsetListReply { toolsets: replies.into_values().collect() })
+}
+
+/// Counts the items that wait for an owner, by the names of their toolsets. Callers who may neither
+/// change nor accept toolsets get none.
+///
+/// # Errors
+/// If the server stops.
+pub async fn count_waiting_items(
+    state: &ServerState,
+    principal: &Principal,
+) -> Result<Vec<(String, usize)>, ApiError> {
+    let owned = owned_toolsets(state, principal).await?.into_iter();
+    let counts =
+        owned.map(|(record, review)| (record.definition.name.to_string(), review.pending_count()));
+    Ok(counts.filter(|(_, count)| *count > 0).collect())
+}
+
+/// The definitions of all toolsets with their reviews; none for callers who own no toolsets.
+async fn owned_toolsets(
+    state: &ServerState,
+    principal: &Principal,
+) -> Result<Vec<(ToolsetRecord, ToolsetReview)>, ApiError> {
+    let registry = state.components.intake.toolset_registry().filter(|_| may_own(principal));
+    let mut owned = Vec::new();
+    for record in registry.map(ToolsetRegistry::list_toolsets).into_iter().flatten() {
+        owned.extend(read_review(state, record.definition.name.as_str()).await?);
+    }
+    Ok(owned)
 }
 
 /// Returns a toolset that the caller may use, or owns.

@@ -12,4 +12,5 @@ mod plugin_pages;
 mod sessions;
 mod sign_in_links;
 mod source_addition;
+mod toolset_pages;
 mod try_tool;

@@ -264,3 +264,55 @@ async fn attack_texts_of_changed_definitions_stay_text() {
     println!("{pages} pages, {active} with markup if nothing were escaped");
     assert!(active >= 80, "the control: {active} of {pages}");
 }
+
+/// Titles and descriptions of toolsets, and definitions that wait for their owner.
+#[tokio::test]
+async fn attack_texts_of_toolsets_stay_text() {
+    let (mut pages, mut active) = (0, 0);
+    for batch in attack_texts().chunks(BATCH) {
+        let kinds = [("plain", "plain".to_owned()), ("marked", "m\u{200b}".to_owned())];
+        let kinds: Vec<_> = kinds
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text))
+            .chain(batch.iter().enumerate().map(|(n, text)| (format!("t{n}"), text.clone())))
+            .collect();
+        let setup = ServerSetup {
+            offers: kinds.iter().map(|(name, text)| tool_of(name, text)).collect(),
+            trust: Some(SourceTrust::Full),
+            ..ServerSetup::default()
+        };
+        let server = FixtureServer::with_setup(setup).await;
+        let owner = server.owner_client().await;
+        let browser = Browser::sign_in(&server, &owner).await;
+        let mut plain = Vec::new();
+        for (n, (name, text)) in kinds.iter().enumerate() {
+            // Created with no tool, so that the one that comes later waits.
+            let mut body = json!({"title": text, "description": text, "roles": ["r"], "tools": []});
+            let created = owner.put(&format!("/v1/toolsets/set-{name}"), &body).await;
+            if created.status != 200 {
+                // Limits of a title are the interface's, not the page's.
+                body["title"] = json!("t");
+                body["description"] = json!("d");
+                owner.put(&format!("/v1/toolsets/set-{name}"), &body).await.expect_ok();
+            }
+            body["tools"] = json!([name]);
+            owner.put(&format!("/v1/toolsets/set-{name}"), &body).await.expect_ok();
+            let reply = browser.get(&format!("/ui/toolsets/set-{name}")).await;
+            let page = Page::parse(reply.text());
+            if n < 2 {
+                assert!(page.hidden_field("revision").is_some(), "{}", reply.text());
+                plain.push(structure(&page));
+                continue;
+            }
+            if page.hidden_field("revision").is_some() {
+                assert_eq!(find_markup(&page, &plain), None, "{text:?}: {}", reply.text());
+            }
+            pages += 1;
+            active += usize::from(find_markup(&without_escapes(reply.text()), &plain).is_some());
+        }
+        let list = Page::parse(browser.get("/ui/toolsets").await.text());
+        assert!(find_markup(&list, &[structure(&list)]).is_none());
+    }
+    println!("{pages} pages, {active} with markup if nothing were escaped");
+    assert!(active >= 80, "the control: {active} of {pages}");
+}

@@ -10,7 +10,7 @@ use crate::support::browser::send_key;
 use crate::support::{Browser, Client, Page};
 
 /// Pages and the REST requests with the same content.
-const PAGES: [(&str, &str); 21] = [
+const PAGES: [(&str, &str); 23] = [
     ("/ui", "/v1/attention"),
     ("/ui/access", "/v1/keys"),
     ("/ui/access/orgs", "/v1/orgs"),
@@ -32,6 +32,8 @@ const PAGES: [(&str, &str); 21] = [
     ("/ui/sources", "/v1/sources"),
     ("/ui/sources/s/tools", "/v1/sources/s/tools"),
     ("/ui/tools", "/v1/tools"),
+    ("/ui/toolsets", "/v1/toolsets"),
+    ("/ui/toolsets/none", "/v1/toolsets/none"),
 ];
 
 /// Number of principals: 100, or 1,000 where `TOOLKEEP_DEEP` is set.
@@ -45,6 +47,7 @@ fn expected_entries(path: &str, list: &Value) -> Option<Vec<String>> {
         "/ui/approvals?state=all" => ("approvals", "id", "/ui/approvals/"),
         "/ui/tools" => ("tools", "name", "/ui/tools/"),
         "/ui/pins" => ("pins", "tool", "/ui/pins/s/"),
+        "/ui/toolsets" => ("toolsets", "name", "/ui/toolsets/"),
         _ => return None,
     };
     let entries = list[key].as_array().unwrap().iter();

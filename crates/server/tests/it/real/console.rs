@@ -137,6 +137,7 @@ async fn prepared_server() -> ApprovalServer {
     offers.extend([hostile, rm].map(|it| tools::tool_offer(it, Arc::clone(&bench.ran) as _)));
     bench.server.replace_offers(offers).await;
     add_changed_source(&bench).await;
+    add_toolset(&bench).await;
     // The charts of the first page.
     for calls in [3, 1, 7, 0, 5, 9, 4] {
         for _ in 0..calls {
@@ -209,6 +210,17 @@ async fn add_changed_source(bench: &ApprovalServer) {
     panic!("the change waits for no review: {}", pins().await);
 }
 
+/// Adds a toolset of which a tool is accepted, and others wait.
+async fn add_toolset(bench: &ApprovalServer) {
+    // Of the texts of its own, a toolset has no invisible character.
+    let title = HOSTILE.replace(['\u{202e}', '\u{200b}'], "");
+    for tools in [json!(["plot"]), json!(["plot", "hostile", "many.t0000*"])] {
+        let body = json!({"title": title, "description": "Use plot first.", "roles": ["team"],
+            "tools": tools});
+        bench.owner.put("/v1/toolsets/team", &body).await.expect_ok();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_page_is_readable_by_everybody_in_both_themes_and_each_width() {
     let bench = prepared_server().await;
@@ -220,7 +232,7 @@ async fn each_page_is_readable_by_everybody_in_both_themes_and_each_width() {
     for (page, bytes) in found["bytes"].as_object().unwrap() {
         assert!(bytes.as_u64().unwrap() < 100_000, "{page}: {bytes} bytes");
     }
-    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 108);
+    assert_eq!(std::fs::read_dir(pictures).unwrap().count(), 116);
 }
 
 #[tokio::test(flavor = "multi_thread")]

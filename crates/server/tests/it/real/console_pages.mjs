@@ -63,6 +63,8 @@ await useBrowser(async (browser) => {
     ["nodes", "/ui/nodes"],
     ["plugins", "/ui/plugins"],
     ["plugin", "/ui/plugins/notes"],
+    ["toolsets", "/ui/toolsets"],
+    ["toolset", "/ui/toolsets/team"],
     ["tools", "/ui/tools"],
     ["tool", "/ui/tools/rm"],
     ["hostile", "/ui/tools/hostile"],

@@ -6,12 +6,14 @@ use std::time::Duration;
 use mcp::events::EVENTS_EXTENSION;
 use mcp::extensions::AllowedExtensions;
 use serde_json::{Value, json};
-use source_mcp::{EraSelection, McpOptions};
+use source_mcp::{EraSelection, HttpEndpoint, McpOptions, McpSource};
+use testkit::mcp_fixture::{self, FixtureEra, FixtureOptions};
 use tokio::time::timeout;
-use tool::{CatalogItem, ErrorCode, EventDelivery, EventType, Source as _};
+use tool::{CatalogItem, ErrorCode, EventDelivery, EventType, Json, Source as _, SourceName};
 
 use super::peer::{Peer, Talk};
-use super::runs::{Watch, body, runner};
+use super::runs::{Runner, Setup, Watch, body, runner};
+use super::site::egress;
 
 const SOON: Duration = Duration::from_secs(10);
 const EVENT: &str = "notifications/events/event";
@@ -153,6 +155,58 @@ async fn a_poll_and_a_stream_are_calls_of_the_source() {
         assert_eq!(numbers, expected, "in order, and none of another subscription");
         // The server is told that nobody reads any more.
         timeout(SOON, peer.hears(|it| it["method"] == "notifications/cancelled")).await.unwrap();
+        source.shut_down().await;
+    }
+}
+
+/// The params that a client of 2026-07-28 declares its version with.
+fn client_meta() -> Json {
+    Json::encode(&json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"}))
+}
+
+async fn poll_events(poll: &Runner, cursor: &Value) -> Value {
+    let params = json!({"name": "counter.changed", "cursor": cursor}).to_string();
+    let meta = client_meta();
+    let setup = Setup { meta: Some(&meta), ..Setup::default() };
+    let outcome = super::runs::done(poll.step(&params, setup).await.unwrap());
+    serde_json::from_str(&body(&outcome)).unwrap()
+}
+
+/// A server over HTTP that shares no code with this client, in one era or both.
+#[tokio::test]
+async fn a_server_over_http_of_either_era_is_polled_and_streamed() {
+    for era in [FixtureEra::Legacy, FixtureEra::Modern, FixtureEra::Both] {
+        let fixture = mcp_fixture::start_event_fixture(FixtureOptions { era, page_size: 0 });
+        let fixture = fixture.await.unwrap();
+        let http = HttpEndpoint::new(&egress(), &fixture.url, &[]).unwrap();
+        let name = SourceName::new("web").unwrap();
+        let own = options(EraSelection::Detect, &[EVENTS_EXTENSION]);
+        let source = McpSource::with_http(name, own, http);
+        let listing = source.list_offers().await.unwrap();
+        let is_event = |item: &CatalogItem| matches!(item, CatalogItem::Event(_));
+        assert_eq!(listing.offers.iter().filter(|it| is_event(&it.item)).count(), 1, "{era:?}");
+        let poll = runner(&source, "mcp.events.poll").await;
+        let stream = runner(&source, "mcp.events.stream").await;
+        let change = runner(&source, "web.test_update_watched_resource").await;
+        let begun = poll_events(&poll, &Value::Null).await;
+        assert_eq!(begun["events"], json!([]), "{era:?}");
+        let (watch, meta) = (Watch::default(), client_meta());
+        let setup = Setup { watch: Some(&watch), meta: Some(&meta), ..Setup::default() };
+        let (ended, ()) =
+            tokio::join!(stream.step(r#"{"name":"counter.changed"}"#, setup), async {
+                timeout(SOON, watch.heard("notifications/events/active", 1)).await.unwrap();
+                change.call("{}").await.unwrap();
+                timeout(SOON, watch.heard(EVENT, 1)).await.unwrap();
+                watch.cancel.cancel();
+            });
+        assert_eq!(ended.unwrap_err().code, ErrorCode::Cancelled, "{era:?}");
+        let (_, sent) = watch.notices.lock().unwrap().last().unwrap().clone();
+        let page = poll_events(&poll, &begun["cursor"]).await;
+        assert_eq!(page["events"][0]["data"], sent["data"], "{era:?} {page}");
+        assert_eq!(page["cursor"], sent["cursor"], "{era:?}");
+        // What the server refuses is its own error.
+        let refused = stream.call(r#"{"name":"counter.other"}"#).await.unwrap_err();
+        assert_eq!(refused.rpc_error.unwrap().code, -32_023, "{era:?}");
         source.shut_down().await;
     }
 }

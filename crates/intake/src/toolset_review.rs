@@ -1,6 +1,6 @@
 //! Review of toolsets: the items that their patterns select now, compared with the accepted ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use catalog::definition_digest::definition_digest;
@@ -158,10 +158,11 @@ fn review(record: &ToolsetRecord, catalog: &Catalog, policy: &Policy) -> Toolset
             Some(_) => ToolsetItemState::Changed,
         };
     }
+    let offered: HashSet<_> =
+        items.iter().map(|it| (it.kind, it.source.clone(), it.pin_name.clone())).collect();
     for (source, accepted) in &record.accepted {
         for (pin_name, known) in accepted {
-            let is_it = |it: &ToolsetItem| it.source == *source && it.pin_name == *pin_name;
-            if items.iter().any(|item| is_it(item) && item.kind == known.kind) {
+            if offered.contains(&(known.kind, source.clone(), pin_name.clone())) {
                 continue;
             }
             items.push(ToolsetItem {

@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::{Html, Redirect};
 use serde::Deserialize;
+use serde_json::Value;
 use server_core::query_string::parse_query;
 use server_core::toolset_management::{
     self, AcceptToolsetBody, ToolsetDetailReply, ToolsetItemReply, ToolsetItemState,
@@ -190,9 +191,15 @@ fn review_section(session: &ConsoleSession, details: &ToolsetDetailReply) -> Opt
     Some(section.children(views).child(element("div").class("decision").child(form)))
 }
 
-/// Size of what the page shows of a waiting item.
+/// Size of what the page shows of a waiting item: its definition, or what changed in it.
 fn shown_bytes(item: &ToolsetItemReply) -> usize {
-    item.received.as_ref().map_or(0, |json| json.as_str().len())
+    let of_value = |value: &Option<Value>| value.as_ref().map_or(0, |it| it.to_string().len());
+    let changes = item
+        .changes
+        .iter()
+        .map(|change| change.pointer.len() + of_value(&change.before) + of_value(&change.after));
+    let received = item.received.as_ref().map_or(0, |json| json.as_str().len());
+    received + changes.sum::<usize>()
 }
 
 fn waiting_view(item: &ToolsetItemReply) -> Element {

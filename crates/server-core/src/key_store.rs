@@ -305,7 +305,7 @@ impl KeyStore {
 
 impl KeyStore {
     /// Returns the principal of a credential as it is at `now`, for streams and other work that outlasts
-    /// its request: with no more rights than `before`; `None` once the credential is no longer valid. Of a
+    /// its request: with at most the level and the restrictions of `before`, the one that began it; `None` once the credential is no longer valid. Of a
     /// token only what is stored here is known: its expiry, and whether its user or organisation was
     /// disabled.
     pub fn current_principal(&self, before: &Principal, now: WallTime) -> Option<Principal> {

@@ -68,23 +68,21 @@ pub async fn export_records(
 }
 
 impl RecordExport {
-    /// Renews the rights of the credential: an export takes longer than a request.
-    fn renew_principal(&mut self) -> Result<(), ApiError> {
+    /// Returns the principal as it is now: an export takes longer than a request.
+    fn current_principal(&self) -> Result<Principal, ApiError> {
         let components = &self.state.components;
         let now = components.clock.wall_now();
         let ended =
             || ApiError::new(ErrorCode::Unauthenticated, "the credential is no longer valid");
-        self.principal =
-            components.keys.current_principal(&self.principal, now).ok_or_else(ended)?;
-        Ok(())
+        components.keys.current_principal(&self.principal, now).ok_or_else(ended)
     }
 
     /// Returns the lines of the next records, and whether they are the last.
     async fn next_chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
-        self.renew_principal()?;
+        let principal = self.current_principal()?;
         let page = match self.page.take() {
             Some(page) => page,
-            None => list_records(&self.state, &self.principal, self.query.clone()).await?,
+            None => list_records(&self.state, &principal, self.query.clone()).await?,
         };
         let mut lines = Vec::new();
         for record in &page.records {

@@ -5,12 +5,14 @@
 //! a cursor of an earlier process begins anew, with `truncated`. Events of a source are read from it for
 //! each subscription; nothing of them is kept.
 
+mod client_stream;
 mod event_errors;
 mod event_methods;
 mod event_params;
 mod event_reader;
 mod event_stream;
 mod event_types;
+mod feed_slots;
 mod source_calls;
 mod source_event_stream;
 mod source_feed;
@@ -22,6 +24,7 @@ mod webhook_subscription;
 mod webhook_table;
 
 pub(crate) use event_reader::CursorKey;
+pub(crate) use feed_slots::FeedSlots;
 pub(crate) use webhook_table::WebhookTable;
 
 use std::sync::Arc;

@@ -66,7 +66,7 @@ pub use request_context::EndpointCaller;
 pub use request_headers::{CachedHeaderValues, RequestHeaders};
 pub use response_body::McpResponse;
 
-use events::{CursorKey, WebhookTable};
+use events::{CursorKey, FeedSlots, WebhookTable};
 use list_changes::ListChangeWatcher;
 use request_state::RequestStates;
 use session::SessionStore;
@@ -147,6 +147,7 @@ pub(crate) struct McpComponents {
     request_states: RequestStates,
     task_store: TaskStore,
     event_cursors: CursorKey,
+    feed_slots: FeedSlots,
     webhooks: WebhookTable,
     list_watcher: ListChangeWatcher,
     argument_headers: ArgumentHeaderCache,
@@ -161,6 +162,7 @@ impl McpComponents {
             request_states: RequestStates::new(secret),
             task_store: TaskStore::new(secret),
             event_cursors: CursorKey::new(secret),
+            feed_slots: FeedSlots::default(),
             webhooks: WebhookTable::default(),
             list_watcher: ListChangeWatcher::default(),
             argument_headers: ArgumentHeaderCache::default(),

@@ -115,8 +115,7 @@ impl ListChangeListener {
             self.event_sink.close();
             return;
         };
-        self.principal = principal;
-        let view = state.components.gateway.view_for(&self.principal, CallerType::Direct);
+        let view = state.components.gateway.view_for(&principal, CallerType::Direct);
         let now = worked.entry((view.id, self.endpoint.clone()));
         let (before, now) = (
             self.last_digests,

@@ -43,16 +43,22 @@ pub(crate) struct QualifiedUri<'a> {
 }
 
 impl<'a> QualifiedUri<'a> {
-    /// Parses a URI; `None` if it names no source.
+    /// Parses a URI; `None` if it names no source. What is no URI behind the name, as in `c+readme`, is
+    /// one that a client chose.
     pub(crate) fn parse(uri: &'a str) -> Option<Self> {
+        let has_scheme = MEANINGFUL_SCHEMES.into_iter().any(|scheme| uri.starts_with(scheme));
+        Self::parse_listed(uri).filter(|parsed| has_scheme || parsed.own.contains(':'))
+    }
+
+    /// Parses a URI that a list of this server has: sources list URIs without a scheme too.
+    pub(crate) fn parse_listed(uri: &'a str) -> Option<Self> {
         let scheme = MEANINGFUL_SCHEMES.into_iter().find(|scheme| uri.starts_with(scheme));
         let (kept, rest) = uri.split_at(scheme.map_or(0, str::len));
         let (label, own) = rest.split_once('+')?;
         let fits = |byte: u8| {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
         };
-        let is_uri = scheme.is_some() || own.contains(':');
-        (is_uri && label.bytes().all(fits)).then(|| Self { label, own: format!("{kept}{own}") })
+        label.bytes().all(fits).then(|| Self { label, own: format!("{kept}{own}") })
     }
 
     /// Whether it names this source.

@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tool::executor::ProgressSink;
 use tool::{CallerType, Interface, Json, JsonLimits};
 
+use super::endpoint::Endpoint;
 use super::event_sink::EventSink;
 use super::request_context::RequestContext;
 use super::request_error::RequestError;
@@ -43,6 +44,7 @@ pub(crate) enum UpdateTarget {
 struct ResourceSubscriber {
     state: WeakMcpServerState,
     principal: Principal,
+    endpoint: Endpoint,
     source: String,
 }
 
@@ -55,7 +57,8 @@ impl ResourceSubscriber {
         let current = components.keys.current_principal(&self.principal, now);
         current.is_some_and(|principal| {
             let view = components.gateway.view_for(&principal, CallerType::Direct);
-            source_items::may_use_resource(&view, (&self.source, SUBSCRIBE_METHOD), own_uri)
+            let method = (self.source.as_str(), SUBSCRIBE_METHOD);
+            source_items::may_use_resource((&self.endpoint, &view), method, own_uri)
         })
     }
 }
@@ -205,6 +208,7 @@ pub(crate) async fn start_subscription(
         subscriber: ResourceSubscriber {
             state: context.caller.state.downgrade(),
             principal: context.caller.principal.clone(),
+            endpoint: context.caller.endpoint.clone(),
             source: item.source.source.to_string(),
         },
         uris: (item.own_name.clone(), uri.to_owned()),

@@ -2,7 +2,8 @@
 //! source, names and URIs are the source's own. At the endpoint of all sources, prompts and event types
 //! are named `SOURCE.NAME`, and a URI that several sources list names its source.
 
-use std::borrow::Cow;
+mod list_cursors;
+
 use std::sync::Arc;
 
 use catalog::{PinnedItem, SourceCatalog, split_qualified_name};
@@ -11,7 +12,9 @@ use http::StatusCode;
 use mcp::extensions::catalog_method_name;
 use mcp::{ProtocolEra, error_codes};
 use server_core::event_log::EventKind;
-use tool::{EventType, Json, MCP_METHODS, Prompt, Resource, Skill};
+use tool::{EventType, Json, MCP_METHODS, Skill};
+
+pub(crate) use list_cursors::{ItemsAfter, listed_prompts_after, listed_resources_after};
 
 use super::endpoint::Endpoint;
 use super::qualified_uri::{QualifiedUri, qualify_uri};
@@ -97,39 +100,6 @@ pub(crate) fn is_only_prompt(view: &CatalogView, name: &str) -> bool {
     prompt_sources(view, PROMPT_METHOD, name).nth(1).is_none()
 }
 
-/// A source, and the rest of its items of one kind.
-pub(crate) type ItemsAfter<'v, T> = (&'v Arc<SourceCatalog>, &'v [T]);
-
-/// The source of the prompt that the endpoint of all sources lists under this name, and its prompts after
-/// that one.
-pub(crate) fn listed_prompts_after<'v>(
-    view: &'v CatalogView,
-    name: &str,
-) -> Option<ItemsAfter<'v, Prompt>> {
-    let mut found = prompt_sources(view, PROMPT_METHOD, name);
-    let (Some(item), None) = (found.next(), found.next()) else { return None };
-    let source = view.source_catalog(item.source.source.as_str())?;
-    Some((source, source.prompts_after(&item.own_name)?))
-}
-
-/// The source of the resource or template that the endpoint of all sources lists under this URI, and its
-/// items of that kind after that one.
-pub(crate) fn listed_resources_after<'v>(
-    view: &'v CatalogView,
-    uri: &str,
-    is_template: bool,
-) -> Option<ItemsAfter<'v, Resource>> {
-    let (source, own) = if let Some(item) = find_qualified(view, RESOURCE_METHOD, uri) {
-        (view.source_catalog(item.source.source.as_str())?, Cow::Owned(item.own_name))
-    } else {
-        let mut listed = listing_sources(view, RESOURCE_METHOD, uri);
-        let is_listed =
-            |source: &&Arc<SourceCatalog>| leads_to_source(view, source.source.as_str(), uri);
-        (listed.find(is_listed)?, Cow::Borrowed(uri))
-    };
-    Some((source, source.resources_after(&own, is_template)?))
-}
-
 /// The sources of which the caller may use a method, and knows the resources.
 fn resource_sources<'v>(
     view: &'v CatalogView,
@@ -164,14 +134,15 @@ pub(crate) fn find_resource(
     choose_source(request, uri, &candidate_sources(view, method, uri))
 }
 
-/// Whether a caller may still use a method for a resource of a source that was found for it before; the
-/// URI is that at the source.
+/// Whether a caller may still use a method for a resource that was found for it before, by its own URI.
 pub(crate) fn may_use_resource(
-    view: &CatalogView,
+    (endpoint, view): (&Endpoint, &CatalogView),
     (source, method): (&str, &str),
     own_uri: &str,
 ) -> bool {
-    view.find_method(source, method).is_some()
+    let may = |method| view.find_method(source, method).is_some();
+    may(method)
+        && (endpoint.source().is_some() || may(RESOURCE_METHOD))
         && view.source_catalog(source).is_some_and(|source| !source.is_resource_blocked(own_uri))
 }
 
@@ -351,12 +322,20 @@ fn find_named_source(
     Ok(of_endpoint.or_else(|| find_qualified(view, method, uri)))
 }
 
-/// Finds the source that a qualified URI names.
+/// The source that a qualified URI names.
+fn named_source<'v>(
+    view: &'v CatalogView,
+    method: &'v str,
+    uri: &QualifiedUri<'_>,
+) -> Option<&'v Arc<SourceCatalog>> {
+    resource_sources(view, method).find(|source| uri.names_source(source.source.as_str()))
+}
+
+/// Finds the source that a qualified URI names, with the URI there.
 fn find_qualified(view: &CatalogView, method: &str, uri: &str) -> Option<SourceItem> {
     let qualified = QualifiedUri::parse(uri)?;
-    let mut sources = resource_sources(view, method);
-    let source = sources.find(|source| qualified.names_source(source.source.as_str()))?;
-    Some(SourceItem { source: Arc::clone(source), own_name: qualified.own })
+    let source = Arc::clone(named_source(view, method, &qualified)?);
+    Some(SourceItem { source, own_name: qualified.own })
 }
 
 /// Returns the only candidate, or an error that says how to choose among several.

@@ -274,10 +274,16 @@ impl InFlightRequest {
                 .await
             }
         };
-        if matches!(
-            event,
-            Err(_) | Ok(RequestEvent::Response(_) | RequestEvent::InvalidResponse(_))
-        ) {
+        // The reader of a pipe gives up a stream that is read too slowly, and the server goes on with it.
+        let is_given_up =
+            matches!(self.response, ResponseState::Pipe(_)) && !self.connection.is_closed();
+        let has_ended = match &event {
+            Ok(event) => {
+                matches!(event, RequestEvent::Response(_) | RequestEvent::InvalidResponse(_))
+            }
+            Err(_) => !is_given_up,
+        };
+        if has_ended {
             self.needs_cancel = false;
             self.call_permit = None;
         }

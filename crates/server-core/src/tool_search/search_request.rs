@@ -135,7 +135,13 @@ impl SearchIndexCache {
         request: &SearchRequest,
         vectors: Option<&[Option<QueryVectors>]>,
     ) -> Vec<FoundTool<'i>> {
-        index.search(&request.queries, request.limit, self.sentences.as_deref().zip(vectors))
+        let sentences = self.sentences.as_deref().zip(vectors);
+        let found = index.search(&request.queries, request.limit, sentences);
+        if sentences.is_some() {
+            // The search may have read vectors, which count too.
+            self.evict_indexes();
+        }
+        found
     }
 
     /// Searches a view and returns the tools, the best first.

@@ -263,8 +263,8 @@ mod tests {
             indexed += new;
             current = next;
         }
-        // Twice the mean for the run of the tool, and sometimes one beside it.
-        assert!(indexed < changes * 8 * SIZES.mean, "{indexed} tools for {changes} changes");
+        // Twice the mean for the run of the tool, and sometimes those beside it.
+        assert!(indexed < changes * 16 * SIZES.mean, "{indexed} tools for {changes} changes");
         assert!(indexed >= changes, "the control: a change indexes something");
         drop(current);
     }
@@ -281,9 +281,11 @@ mod tests {
         let shared = other.iter().filter(|it| all.iter().any(|one| Arc::ptr_eq(one, it))).count();
         assert!(shared + 4 >= all.len() && indexed <= 4 * SIZES.max, "{shared} of {}", all.len());
         assert!(indexed > 0 && fixture.shared.memory_bytes() > bytes);
-        // A view of every other tool shares nothing.
+        // A view of every other tool shares nothing but a run of one tool, which may begin and end by chance.
         let (half, indexed) = fixture.segments(|at| at.is_multiple_of(2));
-        assert_eq!(indexed, TOOLS / 2);
+        let is_new = |it: &Arc<ViewSegment>| !all.iter().any(|one| Arc::ptr_eq(one, it));
+        assert!(half.iter().all(|it| it.tools.len() == 1 || is_new(it)));
+        assert!(indexed > TOOLS / 4, "{indexed}");
         drop((same, other, half));
         assert_eq!(fixture.shared.memory_bytes(), bytes, "what no view has is released");
         drop(all);

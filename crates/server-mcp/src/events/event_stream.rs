@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp::{encode, events, sse};
+use mcp::events;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 use tool::Json;
 
+use super::client_stream::ClientStream;
 use super::event_errors::access_revoked;
 use super::event_reader::{EventReader, EventSubscription, ReadPage, occurrence};
 use super::source_event_stream::open_source_stream;
@@ -25,8 +26,6 @@ use crate::response_body::{self, EventStream, McpResponse};
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(25);
 /// Maximum number of events that are read at once.
 const PAGE_EVENTS: usize = 32;
-/// Time until events are offered again to a client that reads slowly.
-pub(super) const SLOW_CLIENT_DELAY: Duration = Duration::from_millis(200);
 
 /// Handles the method `events/stream`.
 pub(super) async fn open_event_stream(
@@ -49,7 +48,11 @@ fn open_own_stream(request: &RequestContext<'_>) -> Result<McpResponse, RequestE
     let result = with_subscription_id(&Json::empty_object(), &id);
     let final_event = request.result_encoder().encode_result(&result).into_event();
     let first_page = reader.next_page(state, PAGE_EVENTS);
-    let stream = PushStream { state: state.clone(), reader, sink: Arc::clone(&sink), id };
+    let stream = PushStream {
+        state: state.clone(),
+        reader,
+        client: ClientStream { sink: Arc::clone(&sink), id },
+    };
     let work = stream.run(first_page, final_event);
     let task = AbortOnDropHandle::new(state.mcp_components.background_tasks.spawn(work));
     Ok(response_body::event_stream_response(EventStream::new(sink, Some(task), permit)))
@@ -59,15 +62,14 @@ fn open_own_stream(request: &RequestContext<'_>) -> Result<McpResponse, RequestE
 struct PushStream {
     state: McpServerState,
     reader: EventReader,
-    sink: Arc<EventSink>,
-    id: Json,
+    client: ClientStream,
 }
 
 impl PushStream {
     /// Sends events until the server stops or the caller's access ends; returns the final response.
     async fn run(mut self, first_page: ReadPage, final_event: Bytes) -> Option<Bytes> {
         let mut head = self.state.components.events.subscribe_head();
-        self.send_active(&first_page);
+        self.send_active(&first_page).await;
         let mut page = first_page;
         loop {
             self.send_events(&page.events).await;
@@ -76,12 +78,12 @@ impl PushStream {
             }
             if self.reader.renew_principal(&self.state).is_none() {
                 let params = Json::object_from([("error", &access_revoked())]);
-                self.send(events::TERMINATED_NOTIFICATION, &params);
+                self.client.send(events::TERMINATED_NOTIFICATION, &params).await;
                 return Some(final_event);
             }
             page = self.reader.next_page(&self.state, PAGE_EVENTS);
             if page.is_truncated {
-                self.send_active(&page);
+                self.send_active(&page).await;
             }
         }
     }
@@ -97,7 +99,8 @@ impl PushStream {
                 changed = head.changed() => if changed.is_err() { return false },
                 () = sleep(HEARTBEAT_INTERVAL) => {
                     let cursor = self.cursor_at(self.reader.position);
-                    self.send(events::HEARTBEAT_NOTIFICATION, &Json::object_from([("cursor", &cursor)]));
+                    let params = Json::object_from([("cursor", &cursor)]);
+                    self.client.try_send(events::HEARTBEAT_NOTIFICATION, &params);
                     // The caller's access is checked with each heartbeat.
                     return true;
                 }
@@ -109,24 +112,17 @@ impl PushStream {
     async fn send_events(&self, page: &[Arc<server_core::event_log::ServerEvent>]) {
         for event in page {
             let params = occurrence(event, Some(self.cursor_at(event.position)));
-            while !self.send(events::EVENT_NOTIFICATION, &params) && !self.sink.is_closed() {
-                sleep(SLOW_CLIENT_DELAY).await;
-            }
+            self.client.send(events::EVENT_NOTIFICATION, &params).await;
         }
     }
 
     /// Sends the position before the first event of a page.
-    fn send_active(&self, page: &ReadPage) {
+    async fn send_active(&self, page: &ReadPage) {
         let first = page.events.first().map(|event| event.position.saturating_sub(1));
         let cursor = self.cursor_at(first.unwrap_or(self.reader.position));
         let truncated = Json::encode(&page.is_truncated);
         let params = Json::object_from([("cursor", &cursor), ("truncated", &truncated)]);
-        self.send(events::ACTIVE_NOTIFICATION, &params);
-    }
-
-    fn send(&self, method: &str, params: &Json) -> bool {
-        let params = with_subscription_id(params, &self.id);
-        self.sink.send_required(sse::encode_event(&encode::encode_notification(method, &params)))
+        self.client.send(events::ACTIVE_NOTIFICATION, &params).await;
     }
 
     fn cursor_at(&self, position: u64) -> Json {

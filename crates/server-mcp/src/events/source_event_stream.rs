@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp::{encode, events, sse};
+use mcp::events;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tool::Json;
 
+use super::client_stream::ClientStream;
 use super::event_errors::{access_revoked, failure_error, unsupported_mode};
 use super::event_params::{StartParams, parse_event_name};
-use super::event_stream::{HEARTBEAT_INTERVAL, SLOW_CLIENT_DELAY};
+use super::event_stream::HEARTBEAT_INTERVAL;
 use super::source_feed::{FeedItem, SourceFeed};
 use super::source_page::SourceEvent;
 use super::source_subscription::{STREAM_METHOD, SourceSubscription};
@@ -48,7 +49,11 @@ pub(super) async fn open_source_stream(
     let id = id_to_json(request.request_id);
     let result = with_subscription_id(&Json::empty_object(), &id);
     let final_event = request.result_encoder().encode_result(&result).into_event();
-    let stream = SourcePushStream { state: state.clone(), feed, sink: Arc::clone(&sink), id };
+    let stream = SourcePushStream {
+        state: state.clone(),
+        feed,
+        client: ClientStream { sink: Arc::clone(&sink), id },
+    };
     let work = stream.run(first, final_event);
     let task = AbortOnDropHandle::new(state.mcp_components.background_tasks.spawn(work));
     Ok(response_body::event_stream_response(EventStream::new(sink, Some(task), permit)))
@@ -58,8 +63,7 @@ pub(super) async fn open_source_stream(
 struct SourcePushStream {
     state: McpServerState,
     feed: SourceFeed,
-    sink: Arc<EventSink>,
-    id: Json,
+    client: ClientStream,
 }
 
 impl SourcePushStream {
@@ -68,7 +72,8 @@ impl SourcePushStream {
     async fn run(mut self, first: Option<FeedItem>, final_event: Bytes) -> Option<Bytes> {
         let mut next = first;
         if !matches!(next, Some(FeedItem::Active { .. })) {
-            self.send_active(false);
+            let is_truncated = self.feed.take_truncation();
+            self.send_active(is_truncated).await;
             self.feed.mark_begun();
         }
         let closed = self.state.streams_closed.clone();
@@ -80,25 +85,26 @@ impl SourcePushStream {
                 () = sleep(HEARTBEAT_INTERVAL) => None,
             };
             if !self.feed.renew_access() {
-                self.send_error(events::TERMINATED_NOTIFICATION, &access_revoked());
+                self.send_error(events::TERMINATED_NOTIFICATION, &access_revoked()).await;
                 return Some(final_event);
             }
             match item {
                 None => {
                     let params = Json::object_from([("cursor", &self.cursor())]);
-                    self.send(events::HEARTBEAT_NOTIFICATION, &params);
+                    self.client.try_send(events::HEARTBEAT_NOTIFICATION, &params);
                 }
-                Some(FeedItem::Active { is_truncated }) => self.send_active(is_truncated),
+                Some(FeedItem::Active { is_truncated }) => self.send_active(is_truncated).await,
                 Some(FeedItem::Event(event)) => self.send_event(&event).await,
                 Some(FeedItem::Error(error)) => {
-                    self.send_error(events::ERROR_NOTIFICATION, &error);
+                    self.send_error(events::ERROR_NOTIFICATION, &error).await;
                 }
                 Some(FeedItem::Terminated(error)) => {
-                    self.send_error(events::TERMINATED_NOTIFICATION, &error);
+                    self.send_error(events::TERMINATED_NOTIFICATION, &error).await;
                     return Some(final_event);
                 }
                 Some(FeedItem::Refused(failure)) => {
-                    self.send_error(events::TERMINATED_NOTIFICATION, &failure_error(&failure));
+                    let error = failure_error(&failure);
+                    self.send_error(events::TERMINATED_NOTIFICATION, &error).await;
                     return Some(final_event);
                 }
             }
@@ -111,24 +117,17 @@ impl SourcePushStream {
         let target = subscription.events.call_target(STREAM_METHOD);
         self.state.components.gateway.mark_delivery(&subscription.principal, &target);
         let params = subscription.events.write_event(event, Some(self.cursor()));
-        while !self.send(events::EVENT_NOTIFICATION, &params) && !self.sink.is_closed() {
-            sleep(SLOW_CLIENT_DELAY).await;
-        }
+        self.client.send(events::EVENT_NOTIFICATION, &params).await;
     }
 
-    fn send_active(&self, is_truncated: bool) {
+    async fn send_active(&self, is_truncated: bool) {
         let truncated = Json::encode(&is_truncated);
         let params = Json::object_from([("cursor", &self.cursor()), ("truncated", &truncated)]);
-        self.send(events::ACTIVE_NOTIFICATION, &params);
+        self.client.send(events::ACTIVE_NOTIFICATION, &params).await;
     }
 
-    fn send_error(&self, method: &str, error: &Json) {
-        self.send(method, &Json::object_from([("error", error)]));
-    }
-
-    fn send(&self, method: &str, params: &Json) -> bool {
-        let params = with_subscription_id(params, &self.id);
-        self.sink.send_required(sse::encode_event(&encode::encode_notification(method, &params)))
+    async fn send_error(&self, method: &str, error: &Json) {
+        self.client.send(method, &Json::object_from([("error", error)])).await;
     }
 
     fn cursor(&self) -> Json {

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use mcp::error_codes;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tool::call_outcome::CallFailure;
 use tool::{ErrorCode, Json};
 
+use super::feed_slots::{FeedSlot, NO_SLOT};
 use super::source_calls::{SourceStream, StreamEnd, StreamMessage, poll_source};
 use super::source_page::SourceEvent;
 use super::source_subscription::{SourcePosition, SourceSubscription};
@@ -21,8 +22,8 @@ const STEADY_TIME: Duration = Duration::from_mins(1);
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time without a message after which a stream counts as broken: three heartbeats of the extension.
 const IDLE_LIMIT: Duration = Duration::from_secs(90);
-/// Maximum number of events of one poll.
-const PAGE_EVENTS: usize = 32;
+/// Maximum number of events of one poll: a page of the largest ones fits the results of calls (4 MiB).
+const PAGE_EVENTS: usize = 12;
 
 /// One item of a feed: an event, or a change of the subscription.
 #[derive(Debug)]
@@ -43,9 +44,20 @@ pub(super) enum FeedItem {
 /// How events are read.
 #[derive(Debug)]
 enum FeedReader {
-    Stream(Option<SourceStream>),
+    Stream(Option<OpenStream>),
     /// Events of the last poll, with the source's cursor after the last of them.
     Poll(VecDeque<SourceEvent>, Option<String>),
+}
+
+/// A stream of the source, with its place among those of the source.
+#[derive(Debug)]
+struct OpenStream {
+    messages: SourceStream,
+    _slot: FeedSlot,
+    /// When the source last sent something: a reader that gives up waiting does not begin anew.
+    heard_at: Instant,
+    /// Whether the position moved since the opening.
+    has_moved: bool,
 }
 
 /// Reads the events of one subscription. It opens a broken stream anew at its position.
@@ -72,7 +84,13 @@ fn is_final(failure: &CallFailure) -> bool {
         error_codes::METHOD_NOT_FOUND,
     ];
     let of_source = failure.rpc_error.as_ref().is_some_and(|error| codes.contains(&error.code));
-    of_source || matches!(failure.code, ErrorCode::UnknownTool | ErrorCode::Denied)
+    let codes = [
+        ErrorCode::UnknownTool,
+        ErrorCode::Denied,
+        ErrorCode::ApprovalRequired,
+        ErrorCode::InvalidArguments,
+    ];
+    of_source || codes.contains(&failure.code)
 }
 
 impl SourceFeed {
@@ -137,9 +155,17 @@ impl SourceFeed {
 
     /// Stops reading until the next item is requested.
     pub(super) fn pause(&mut self) {
-        if let FeedReader::Stream(stream) = &mut self.reader {
-            *stream = None;
+        if let FeedReader::Stream(stream) = &mut self.reader
+            && stream.take().is_some()
+        {
+            // Without a cursor, nothing is replayed.
+            self.position.is_truncated |= self.position.cursor.is_none();
         }
+    }
+
+    /// Takes the note that events are missing before the next one.
+    pub(super) fn take_truncation(&mut self) -> bool {
+        std::mem::take(&mut self.position.is_truncated)
     }
 
     /// Returns the next item. Cancel-safe.
@@ -175,25 +201,34 @@ impl SourceFeed {
             let FeedReader::Stream(open) = &mut self.reader else { return self.gap() };
             let Some(stream) = open else {
                 sleep_until(self.not_before).await;
-                let stream = SourceStream::open(&self.state, &self.subscription, &self.position);
-                self.reader = FeedReader::Stream(Some(stream));
-                self.opened_at = Instant::now();
+                match self.open_stream() {
+                    Ok(stream) => self.reader = FeedReader::Stream(Some(stream)),
+                    Err(failure) => {
+                        if let Some(refused) = self.note_failure(failure) {
+                            return refused;
+                        }
+                    }
+                }
                 continue;
             };
-            let message = timeout(IDLE_LIMIT, stream.next_message()).await;
-            if !matches!(message, Ok(Ok(_))) {
+            let due = stream.heard_at + IDLE_LIMIT;
+            let message = timeout_at(due, stream.messages.next_message()).await;
+            let has_moved = stream.has_moved;
+            if matches!(message, Ok(Ok(_))) {
+                stream.heard_at = Instant::now();
+            } else {
                 *open = None;
-                // Without a cursor, nothing is replayed.
                 self.position.is_truncated |= self.has_begun && self.position.cursor.is_none();
             }
             let item = match message {
                 Ok(Ok(message)) => self.take_message(message),
                 Ok(Err(StreamEnd::Failed(failure))) => self.note_failure(failure),
-                Ok(Err(StreamEnd::Overtaken)) => {
+                // A source that sends faster than it is read goes on from where the reader is.
+                Ok(Err(StreamEnd::Overtaken)) if has_moved => {
                     self.not_before = Instant::now() + RETRY_DELAY.0;
                     None
                 }
-                Ok(Err(StreamEnd::Ended)) | Err(_) => {
+                Ok(Err(StreamEnd::Overtaken | StreamEnd::Ended)) | Err(_) => {
                     self.retry_later();
                     None
                 }
@@ -202,6 +237,19 @@ impl SourceFeed {
                 return item;
             }
         }
+    }
+
+    fn open_stream(&mut self) -> Result<OpenStream, CallFailure> {
+        self.opened_at = Instant::now();
+        let (subscription, slots) = (&self.subscription, &self.state.mcp_components.feed_slots);
+        let slot = slots.take_slot(&subscription.principal, &subscription.events.source);
+        let slot = slot.ok_or_else(|| CallFailure::new(ErrorCode::Busy, NO_SLOT))?;
+        Ok(OpenStream {
+            messages: SourceStream::open(&self.state, subscription, &self.position),
+            _slot: slot,
+            heard_at: self.opened_at,
+            has_moved: false,
+        })
     }
 
     /// Takes over the position of a message, and returns what of it is for the reader.
@@ -229,13 +277,17 @@ impl SourceFeed {
     /// A maximum age counts for the first request alone.
     fn move_to(&mut self, cursor: Option<String>) {
         self.position.max_age_ms = None;
-        if cursor.is_some() {
-            self.position.cursor = cursor;
+        if cursor.is_none() || cursor == self.position.cursor {
+            return;
+        }
+        self.position.cursor = cursor;
+        if let FeedReader::Stream(Some(stream)) = &mut self.reader {
+            stream.has_moved = true;
         }
     }
 
     fn gap(&mut self) -> FeedItem {
-        FeedItem::Active { is_truncated: std::mem::take(&mut self.position.is_truncated) }
+        FeedItem::Active { is_truncated: self.take_truncation() }
     }
 
     async fn next_of_polls(&mut self) -> FeedItem {
@@ -265,6 +317,9 @@ impl SourceFeed {
             self.not_before = Instant::now() + if polls_on { Duration::ZERO } else { wait };
             if page.events.is_empty() {
                 self.move_to(page.cursor.clone());
+            } else if page.cursor.is_none() {
+                // The position before these events would bring them again.
+                self.position.cursor = None;
             }
             self.reader = FeedReader::Poll(page.events.into(), page.cursor);
             if page.is_truncated || std::mem::take(&mut self.position.is_truncated) {

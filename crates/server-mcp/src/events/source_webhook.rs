@@ -28,6 +28,7 @@ pub(super) async fn begin_subscription(
     if position.cursor.is_none() && subscription.usable_delivery(state).has_poll {
         let page = poll_source(state, subscription, (&position, 1)).await?;
         position.cursor = page.cursor;
+        position.is_truncated |= page.is_truncated;
     }
     Ok(position)
 }

@@ -160,7 +160,7 @@ const calls = async (tools) => {
     const steps = [];
     // The SDK drops a report that it reads together with the result, so the last one may be missing.
     const onprogress = (step) => step.progress < step.total && steps.push(step);
-    const result = await called("trigger-long-running-operation", { duration: 1, steps: 4 }, { onprogress });
+    const result = await called("trigger-long-running-operation", { duration: 4, steps: 4 }, { onprogress });
     return { steps, result };
   });
   const toggles = ["toggle-simulated-logging", "toggle-subscriber-updates"];

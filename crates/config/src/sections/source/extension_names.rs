@@ -17,21 +17,27 @@ pub(super) type ExtensionMethods = BTreeMap<String, BTreeSet<String>>;
 const MAX_METHODS: usize = 64;
 /// Maximum characters of the name of a method.
 const MAX_METHOD_CHARS: usize = 100;
-/// Beginnings of the methods that MCP and the extensions that Toolkeep serves have themselves.
-const RESERVED_PREFIXES: [&str; 14] = [
+/// Beginnings of the methods that MCP and the extensions that Toolkeep serves have themselves, and those
+/// of the names by which prompts, resources and other items are pinned.
+const RESERVED_PREFIXES: [&str; 19] = [
     "completion/",
     "elicitation/",
+    "event/",
     "events/",
     "logging/",
     "notifications/",
+    "prompt/",
     "prompts/",
+    "resource/",
     "resources/",
     "roots/",
     "sampling/",
     "server/",
+    "skill/",
     "skills/",
     "subscriptions/",
     "tasks/",
+    "template/",
     "tools/",
 ];
 
@@ -104,12 +110,37 @@ fn parse_entry(value: ConfigValue<'_>) -> Option<(String, BTreeSet<String>)> {
     Some((name, relayed.collect()))
 }
 
+/// Joins the entries. A name or a method that comes twice is reported, and its first entry counts.
+fn unique_entries(
+    value: ConfigValue<'_>,
+    entries: Vec<(String, BTreeSet<String>)>,
+) -> ExtensionMethods {
+    let (mut extensions, mut seen) = (ExtensionMethods::new(), BTreeSet::new());
+    for (name, mut methods) in entries {
+        methods.retain(|method| {
+            let is_new = seen.insert(method.clone());
+            if !is_new {
+                value.report(format!("the method `{method}` is listed twice"), "list it once");
+            }
+            is_new
+        });
+        if extensions.contains_key(&name) {
+            let message = format!("the extension `{}` is listed twice", name.escape_debug());
+            value.report(message, "list it once, with all of its methods");
+            continue;
+        }
+        extensions.insert(name, methods);
+    }
+    extensions
+}
+
 impl ValueParser for ExtensionNamesParser {
     type Output = ExtensionMethods;
 
     fn parse_value(&self, value: ConfigValue<'_>) -> Option<ExtensionMethods> {
         let extensions: ExtensionMethods = if matches!(value.node.kind, NodeKind::List(_)) {
-            value.require_items()?.map(parse_entry).collect::<Option<_>>()?
+            let entries: Vec<_> = value.require_items()?.map(parse_entry).collect::<Option<_>>()?;
+            unique_entries(value, entries)
         } else {
             let names = name_list().parse_value(value)?;
             names.into_iter().map(|name| (name, BTreeSet::new())).collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::matrix_fixture::Fixture;
 use super::model::{MODEL_TOOLS, Person, RandomSource};
@@ -10,7 +10,7 @@ use crate::support::browser::send_key;
 use crate::support::{Browser, Client, Page};
 
 /// Pages and the REST requests with the same content.
-const PAGES: [(&str, &str); 23] = [
+const PAGES: [(&str, &str); 24] = [
     ("/ui", "/v1/attention"),
     ("/ui/access", "/v1/keys"),
     ("/ui/access/orgs", "/v1/orgs"),
@@ -34,6 +34,7 @@ const PAGES: [(&str, &str); 23] = [
     ("/ui/tools", "/v1/tools"),
     ("/ui/toolsets", "/v1/toolsets"),
     ("/ui/toolsets/none", "/v1/toolsets/none"),
+    ("/ui/toolsets/readers", "/v1/toolsets/readers"),
 ];
 
 /// Number of principals: 100, or 1,000 where `TOOLKEEP_DEEP` is set.
@@ -52,6 +53,15 @@ fn expected_entries(path: &str, list: &Value) -> Option<Vec<String>> {
     };
     let entries = list[key].as_array().unwrap().iter();
     Some(entries.map(|entry| format!("{prefix}{}", entry[name].as_str().unwrap())).collect())
+}
+
+/// Adds a toolset that one role may use, and one for everybody.
+async fn add_toolsets(fixture: &Fixture) {
+    let owner = fixture.server.owner_client().await;
+    for (name, role) in [("readers", "reader"), ("everybody", "*")] {
+        let body = json!({"tools": ["s.*"], "roles": [role]});
+        owner.put(&format!("/v1/toolsets/{name}"), &body).await.expect_ok();
+    }
 }
 
 /// Compares one page with its twin, and returns the status of both.
@@ -76,6 +86,7 @@ async fn compare(browser: &Browser, client: &Client, (page, twin): (&str, &str))
 #[tokio::test]
 async fn the_console_gives_random_principals_what_rest_gives_them() {
     let fixture = Fixture::new().await;
+    add_toolsets(&fixture).await;
     let mut dice = RandomSource(0x5eed_c0de);
     let (mut statuses, mut signed_in) = (BTreeMap::<(&str, u16), usize>::new(), 0);
     for number in 0..people_count() {
@@ -113,6 +124,10 @@ async fn the_console_gives_random_principals_what_rest_gives_them() {
             assert!(statuses.contains_key(&(page, status)), "{page} was never {status}");
         }
     }
-    assert!(statuses.contains_key(&("/ui/tools/{name}", 404)), "{statuses:?}");
+    for (page, status) in
+        [("/ui/tools/{name}", 404), ("/ui/toolsets/readers", 200), ("/ui/toolsets/readers", 404)]
+    {
+        assert!(statuses.contains_key(&(page, status)), "{page} was never {status}");
+    }
     assert!(signed_in * 10 > people_count() * 7, "{signed_in}");
 }

@@ -20,10 +20,12 @@ const LISTS: [(&str, &str, &str); 4] = [
     ("skills/list", "skills", "uri"),
 ];
 
-/// The URI of a resource at its source: the last ones are shared.
+/// The URI of a resource at its source: the last ones are shared, and every other one of those has no
+/// scheme.
 fn own_uri(source: &str, number: usize) -> String {
     let scheme = if number < ITEMS - SHARED { source } else { "test" };
-    format!("{scheme}://r/{number:04}")
+    let is_bare = number >= ITEMS - SHARED && number % 2 == 1;
+    if is_bare { format!("r/{number:04}") } else { format!("{scheme}://r/{number:04}") }
 }
 
 /// Templates and resources in turn, as a source may list them.

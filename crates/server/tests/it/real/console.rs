@@ -35,6 +35,8 @@ struct ConsoleScript {
     address: String,
     key: String,
     program: CallId,
+    /// The folder of the pictures.
+    pictures: PathBuf,
     watching: Vec<Sender<()>>,
 }
 
@@ -47,14 +49,18 @@ impl ConsoleScript {
             address: format!("http://{}", bench.server.address),
             key: bearer.strip_prefix("Bearer ").unwrap().to_owned(),
             program: run_program(bench).await,
+            pictures: Self::empty_picture_folder(file),
             watching: Vec::new(),
         }
     }
 
-    /// The folder of the pictures, which is there.
-    fn picture_folder(&self) -> PathBuf {
-        let name = Path::new(self.file).file_stem().unwrap();
+    fn empty_picture_folder(file: &str) -> PathBuf {
+        let name = Path::new(file).file_stem().unwrap();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // Pictures of pages that are gone would be counted.
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
         std::fs::create_dir_all(&folder).unwrap();
         folder
     }
@@ -63,7 +69,7 @@ impl ConsoleScript {
     fn run_script(self) -> Value {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real").join(self.file);
         let mut node = browser_script(&script);
-        node.arg(&self.address).arg(self.picture_folder()).arg(self.program.to_string());
+        node.arg(&self.address).arg(&self.pictures).arg(self.program.to_string());
         let mut node = node.spawn().unwrap();
         node.stdin.take().unwrap().write_all(self.key.as_bytes()).unwrap();
         let (mut watching, mut output) = (self.watching.into_iter(), String::new());
@@ -225,7 +231,7 @@ async fn add_toolset(bench: &ApprovalServer) {
 async fn each_page_is_readable_by_everybody_in_both_themes_and_each_width() {
     let bench = prepared_server().await;
     let script = ConsoleScript::with_owner("console_pages.mjs", &bench).await;
-    let pictures = script.picture_folder();
+    let pictures = script.pictures.clone();
     let found = tokio::task::spawn_blocking(move || script.run_script()).await.unwrap();
     println!("{found:#}\npictures in {}", pictures.display());
     assert_harmless(&found);

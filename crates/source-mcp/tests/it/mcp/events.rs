@@ -159,6 +159,22 @@ async fn a_poll_and_a_stream_are_calls_of_the_source() {
     }
 }
 
+#[tokio::test]
+async fn a_stream_that_is_read_too_slowly_ends_and_is_cancelled_at_its_server() {
+    for era in [EraSelection::Handshake, EraSelection::Stateless] {
+        let peer = peer(era);
+        let source = peer.source("s", options(era, &[EVENTS_EXTENSION]));
+        let stream = runner(&source, "mcp.events.stream").await;
+        let watch = Watch::default();
+        // In one piece, and far more than are queued.
+        let many = r#"{"name":"made","arguments":{"count":5000}}"#;
+        let ended = timeout(SOON, stream.watched(many, &watch)).await.unwrap();
+        assert!(ended.is_err(), "{era:?}");
+        timeout(SOON, peer.hears(|it| it["method"] == "notifications/cancelled")).await.unwrap();
+        source.shut_down().await;
+    }
+}
+
 /// The params that a client of 2026-07-28 declares its version with.
 fn client_meta() -> Json {
     Json::encode(&json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"}))

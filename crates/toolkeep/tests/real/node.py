@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 
 from toolkeep_node import Node, register_tool, report_progress
 
@@ -26,9 +25,9 @@ def broken() -> str:
     raise RuntimeError("the disk is full")
 
 
-ending = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: ending.set())
+# Waited for below: a handler that sets an event may interrupt the wait for it, which then never ends.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 node = Node(0).start()
 print(json.dumps({"port": node.port, "failed": node.registration.failed}), flush=True)
-ending.wait()
+signal.sigwait({signal.SIGTERM})
 node.stop()

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 
 from toolkeep_node import Node, register_tool
 
@@ -13,9 +12,9 @@ def reverse_text(given: bytes) -> bytes:
     return json.dumps({"result": json.loads(given)["text"][::-1]}).encode()
 
 
-ending = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: ending.set())
+# Waited for below: a handler that sets an event may interrupt the wait for it, which then never ends.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 node = Node(0).start()
 print("ready", flush=True)
-ending.wait()
+signal.sigwait({signal.SIGTERM})
 node.stop()

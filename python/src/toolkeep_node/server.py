@@ -266,17 +266,23 @@ def serve(port: int = 50051, **options: Any) -> None:
     there too, and ends the process with 1.
     """
     try:
-        node, ending = Node(port, **options), threading.Event()
+        node = Node(port, **options)
     except ValueError as error:
         raise SystemExit(f"error: {error}") from None
+    # A handler may interrupt the wait below. It must not need a lock that the wait holds, as that of an event.
+    ending: queue.SimpleQueue = queue.SimpleQueue()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ending.set())
+            signal.signal(number, lambda *_: ending.put(None))
     node.start()
     print(node.told(), file=sys.stderr, flush=True)
     # A wait without an end would not see signals on every system.
-    while not ending.wait(3600):
-        pass
+    while True:
+        try:
+            ending.get(timeout=3600)
+            break
+        except queue.Empty:
+            continue
     node.stop()
 
 

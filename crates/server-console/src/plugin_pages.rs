@@ -11,11 +11,9 @@ use crate::argument_form::ArgumentForm;
 use crate::error_page::PageError;
 use crate::form_post::{FormFields, SignedForm};
 use crate::html::{Element, element, link, text_element};
-use crate::page_layout::{
-    PageLayout, PageUser, Section, check_field, data_table, post_form, submit_button,
-};
+use crate::page_layout::{check_field, data_table, post_form, submit_button};
 use crate::session::ConsoleSession;
-use crate::source_page::{problem_notice, section_tabs};
+use crate::source_page::{problem_notice, render_section_page, section_tabs};
 use crate::tool_page::encode_segment;
 
 /// Path of the list.
@@ -40,7 +38,12 @@ pub(crate) async fn list_plugins(
         };
         content.child(data_table("List of plugins", &titles, list.plugins.iter().map(row)))
     };
-    Ok(render(&session, "Plugins", "GET /v1/plugins and POST /v1/plugins/reload", content))
+    Ok(render_section_page(
+        &session,
+        "Plugins",
+        "GET /v1/plugins and POST /v1/plugins/reload",
+        content,
+    ))
 }
 
 /// Reloads one plugin of a form.
@@ -87,7 +90,7 @@ pub(crate) async fn show_settings(
     let back = element("p").child(link(PAGE, "All plugins"));
     let content = element("div").child(form).child(back);
     let twin = format!("GET and POST /v1/plugins/{}/settings", encode_segment(&name));
-    Ok(render(&session, &format!("Settings of {name}"), &twin, content))
+    Ok(render_section_page(&session, &format!("Settings of {name}"), &twin, content))
 }
 
 /// Changes the settings. An empty field resets its setting.
@@ -149,16 +152,6 @@ fn settings_path(name: &str) -> String {
 
 fn tool_field(tool: &str) -> String {
     format!("tool-{tool}")
-}
-
-fn render(session: &ConsoleSession, title: &str, twin: &str, content: Element) -> Html<String> {
-    let layout = PageLayout {
-        title,
-        section: Some(Section::Sources),
-        user: PageUser::SignedIn(session),
-        twin: Some(twin),
-    };
-    layout.render(content)
 }
 
 fn plugin_row(session: &ConsoleSession, plugin: &PluginReply, has_changed: bool) -> Element {

@@ -83,6 +83,22 @@ fn needs_attention(source: &SourceReply) -> bool {
     source.needs_attention || source.pending_pins > 0
 }
 
+/// Renders a page of the section of sources.
+pub(crate) fn render_section_page(
+    session: &ConsoleSession,
+    title: &str,
+    twin: &str,
+    content: Element,
+) -> Html<String> {
+    let layout = PageLayout {
+        title,
+        section: Some(Section::Sources),
+        user: PageUser::SignedIn(session),
+        twin: Some(twin),
+    };
+    layout.render(content)
+}
+
 /// Creates the choice of the pages about where tools come from.
 pub(crate) fn section_tabs(current: &'static str) -> Element {
     let pages = [

@@ -16,10 +16,10 @@ use crate::error_page::PageError;
 use crate::form_post::SignedForm;
 use crate::html::{Element, element, link, text_element};
 use crate::indented_json::indent_json;
-use crate::page_layout::{PageLayout, PageUser, Section, data_table, post_form, submit_button};
+use crate::page_layout::{data_table, post_form, submit_button};
 use crate::pin_pages::change_view;
 use crate::session::ConsoleSession;
-use crate::source_page::section_tabs;
+use crate::source_page::{render_section_page, section_tabs};
 use crate::tool_page::encode_segment;
 
 /// Path of the list.
@@ -64,7 +64,7 @@ pub(crate) async fn list_toolsets(
         let titles = ["Toolset", "Address", "Tools", "Roles", "Items", "Accepted"];
         content.child(data_table("List of toolsets", &titles, toolsets.into_iter().map(list_row)))
     };
-    Ok(render(&session, "Toolsets", "GET /v1/toolsets", content.children(next)))
+    Ok(render_section_page(&session, "Toolsets", "GET /v1/toolsets", content.children(next)))
 }
 
 /// Shows one toolset: what waits for its owner, and what is accepted.
@@ -80,7 +80,7 @@ pub(crate) async fn show_toolset(
     let content = content.children(accepted_section(&details));
     let content = content.child(element("p").child(link(PAGE, "All toolsets")));
     let twin = format!("GET /v1/toolsets/{}", encode_segment(&name));
-    Ok(render(&session, &format!("Toolset {}", details.toolset.name), &twin, content))
+    Ok(render_section_page(&session, &format!("Toolset {}", details.toolset.name), &twin, content))
 }
 
 /// Accepts the items that the page showed.
@@ -98,16 +98,6 @@ pub(crate) async fn accept_toolset(
 /// Returns the path of the page of a toolset.
 pub(crate) fn toolset_path(name: &str) -> String {
     format!("{PAGE}/{}", encode_segment(name))
-}
-
-fn render(session: &ConsoleSession, title: &str, twin: &str, content: Element) -> Html<String> {
-    let layout = PageLayout {
-        title,
-        section: Some(Section::Sources),
-        user: PageUser::SignedIn(session),
-        twin: Some(twin),
-    };
-    layout.render(content)
 }
 
 fn list_row(toolset: &ToolsetReply) -> Element {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use mcp::{encode, sse};
 use tokio::time::sleep;
 use tool::Json;
 
 use crate::event_sink::EventSink;
-use crate::resource_subscriptions::with_subscription_id;
+use crate::request_context::RequestContext;
+use crate::resource_subscriptions::{id_to_json, with_subscription_id};
 
 /// Delay before what a slow client could not take is sent again.
 const SLOW_CLIENT_DELAY: Duration = Duration::from_millis(200);
@@ -22,6 +24,14 @@ pub(super) struct ClientStream {
 }
 
 impl ClientStream {
+    /// Begins the stream that a request opens. Returns it with the response that ends it.
+    pub(super) fn begin(request: &RequestContext<'_>) -> (Self, Bytes) {
+        let id = id_to_json(request.request_id);
+        let result = with_subscription_id(&Json::empty_object(), &id);
+        let final_event = request.result_encoder().encode_result(&result).into_event();
+        (Self { sink: Arc::new(EventSink::default()), id }, final_event)
+    }
+
     /// Sends what the next message replaces. Returns false if the client reads too slowly for it.
     pub(super) fn try_send(&self, method: &str, params: &Json) -> bool {
         let params = with_subscription_id(params, &self.id);

@@ -1,6 +1,6 @@
 //! The handlers of `events/list` and `events/poll`.
 
-use catalog::SourceCatalog;
+use catalog::{SourceCatalog, own_item_name};
 use gateway::CatalogView;
 use identity::Principal;
 use server_core::event_log::EventKind;
@@ -59,10 +59,7 @@ fn source_event_types<'a>(
         (!modes.is_empty())
             .then(|| (name, definition.with_member("delivery", &Json::encode(&modes))))
     };
-    let own_name = |event: &EventType| {
-        let name = event.raw_definition.get("name");
-        name.and_then(|name| Some(name.string_value()?.into_owned())).unwrap_or_default()
-    };
+    let own_name = |event: &EventType| own_item_name(&event.raw_definition).into();
     source.events.iter().map(move |event| (event, own_name(event))).filter_map(describe)
 }
 

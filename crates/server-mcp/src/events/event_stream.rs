@@ -16,10 +16,8 @@ use super::event_reader::{EventReader, EventSubscription, ReadPage, occurrence};
 use super::source_event_stream::open_source_stream;
 use super::{SubscribedType, subscribed_type};
 use crate::McpServerState;
-use crate::event_sink::EventSink;
 use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
-use crate::resource_subscriptions::{id_to_json, with_subscription_id};
 use crate::response_body::{self, EventStream, McpResponse};
 
 /// Interval of heartbeats, which the extension wants at least every 30 s.
@@ -43,16 +41,10 @@ fn open_own_stream(request: &RequestContext<'_>) -> Result<McpResponse, RequestE
         state.streams.open_stream(caller.principal).map_err(RequestError::too_many_requests)?;
     let subscription = EventSubscription::parse(request)?;
     let mut reader = EventReader::start(request, subscription)?;
-    let sink = Arc::new(EventSink::default());
-    let id = id_to_json(request.request_id);
-    let result = with_subscription_id(&Json::empty_object(), &id);
-    let final_event = request.result_encoder().encode_result(&result).into_event();
+    let (client, final_event) = ClientStream::begin(request);
+    let sink = Arc::clone(&client.sink);
     let first_page = reader.next_page(state, PAGE_EVENTS);
-    let stream = PushStream {
-        state: state.clone(),
-        reader,
-        client: ClientStream { sink: Arc::clone(&sink), id },
-    };
+    let stream = PushStream { state: state.clone(), reader, client };
     let work = stream.run(first_page, final_event);
     let task = AbortOnDropHandle::new(state.mcp_components.background_tasks.spawn(work));
     Ok(response_body::event_stream_response(EventStream::new(sink, Some(task), permit)))

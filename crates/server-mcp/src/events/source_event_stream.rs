@@ -17,10 +17,8 @@ use super::source_feed::{FeedItem, SourceFeed};
 use super::source_page::SourceEvent;
 use super::source_subscription::{STREAM_METHOD, SourceSubscription};
 use crate::McpServerState;
-use crate::event_sink::EventSink;
 use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
-use crate::resource_subscriptions::{id_to_json, with_subscription_id};
 use crate::response_body::{self, EventStream, McpResponse};
 
 /// Time for a source to begin its stream. Without a message the stream counts as begun: an error would
@@ -45,15 +43,9 @@ pub(super) async fn open_source_stream(
     if let Some(FeedItem::Refused(failure)) = &first {
         return Ok(request.result_encoder().encode_failure(failure, true).into_response());
     }
-    let sink = Arc::new(EventSink::default());
-    let id = id_to_json(request.request_id);
-    let result = with_subscription_id(&Json::empty_object(), &id);
-    let final_event = request.result_encoder().encode_result(&result).into_event();
-    let stream = SourcePushStream {
-        state: state.clone(),
-        feed,
-        client: ClientStream { sink: Arc::clone(&sink), id },
-    };
+    let (client, final_event) = ClientStream::begin(request);
+    let sink = Arc::clone(&client.sink);
+    let stream = SourcePushStream { state: state.clone(), feed, client };
     let work = stream.run(first, final_event);
     let task = AbortOnDropHandle::new(state.mcp_components.background_tasks.spawn(work));
     Ok(response_body::event_stream_response(EventStream::new(sink, Some(task), permit)))

@@ -93,6 +93,10 @@ fn counted<T>(disk: &SimDisk, run: impl FnOnce() -> T) -> (T, u64) {
     (out, disk.bytes_read(".seg") - before)
 }
 
+/// Bytes of two parts of a segment. A filter takes one foreign key in 50,000 for its own, and its salt is drawn
+/// anew for each segment: a search for what is absent rarely reads a part, and next to never three.
+const FALSE_POSITIVES: u64 = 20_000;
+
 /// The control is the same without filters.
 #[test]
 fn a_call_that_is_not_on_record_reads_no_segment() {
@@ -137,7 +141,7 @@ fn a_rare_tool_reads_the_parts_that_have_it() {
     refresh_filters(&driven.inner);
     let (page, read) = counted(&disk, absent);
     assert_eq!(page, RecordPage::default());
-    assert_eq!(read, 0);
+    assert!(read < FALSE_POSITIVES, "{read}");
     let (page, read) = counted(&disk, rare);
     assert_eq!(page, without);
     assert_eq!(
@@ -637,7 +641,8 @@ fn rare_statuses_kinds_and_parents_read_the_parts_that_have_them() {
             let (calls, read) = calls_found(&disk, &driven, query);
             assert_eq!(calls, [], "{query:?}");
             // What left the index before a restart is not known again in the newest segment.
-            assert!(read == 0 || (is_reopened && read < 80_000), "{read} {query:?}");
+            let bound = if is_reopened { 80_000 } else { FALSE_POSITIVES };
+            assert!(read < bound, "{read} {query:?}");
         }
         // The newest records are in the index, with what is searched for.
         let newest = list(&driven, RecordQuery { limit: 1, ..by_status(CallStatus::Succeeded) });

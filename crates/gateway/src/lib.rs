@@ -36,7 +36,9 @@ pub use approvals::{
     ApprovalObserver, ApprovalPage, ApprovalScope, ApprovalState, ArgumentEdit, CredentialStatus,
     NoApprovalPorts, PendingCallCount, PendingRequest, PrincipalResolver,
 };
-pub use background_work::{block_in_place_if, drop_in_background, run_blocking_if_large};
+pub use background_work::{
+    block_in_place_if, drop_in_background, run_blocking_if_large, take_blocking_time,
+};
 pub use call_request::{CallRequest, CallTarget, ModelCall, RequestArguments, TaskRequest};
 pub use cancellation::NoopProgress;
 pub use catalog_view::CatalogView;

@@ -36,6 +36,7 @@ pub mod pending_connections;
 pub mod persona_management;
 pub mod pin_review;
 pub mod plugin_management;
+pub mod poll_times;
 pub mod program_runner;
 pub mod provider_forms;
 pub mod public_address;

@@ -1,6 +1,7 @@
 //! Metrics in the Prometheus text format. There are no labels for tool names or subjects, to keep
 //! cardinality low.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,6 +14,7 @@ use tool::Interface;
 use tool::call_outcome::CallResponse;
 
 use crate::call_counters::{CallCounters, PerInterface};
+use crate::poll_times::PollTimes;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InterfaceLabel {
@@ -37,6 +39,8 @@ pub struct Metrics {
     catalog: Gauge<u64, AtomicU64>,
     unavailable_sources: Gauge,
     ledger_available: Gauge,
+    /// Times of the polls of connections' tasks.
+    pub poll_times: Arc<PollTimes>,
 }
 
 impl Metrics {
@@ -58,6 +62,9 @@ impl Metrics {
             0",
             ledger_up.clone(),
         );
+        let poll_times = Arc::<PollTimes>::default();
+        let help = "Turns of connections' tasks that held their thread for more than a millisecond";
+        registry.register("connection_long_polls", help, poll_times.long_polls());
         let known = PerInterface::default();
         Self {
             registry,
@@ -70,6 +77,7 @@ impl Metrics {
             catalog,
             unavailable_sources: sources_away,
             ledger_available: ledger_up,
+            poll_times,
         }
     }
 }

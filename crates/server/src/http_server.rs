@@ -44,6 +44,7 @@ pub async fn serve_http(
         let (service, stop, assignment) = (service.clone(), stop.clone(), workers.assign_worker());
         let runtime = assignment.runtime.clone();
         let connection = workers.pending_connections().register_connection();
+        let poll_times = service.poll_times();
         let serving = async move {
             let evicted = connection.eviction_token();
             match register_with_current_runtime(stream) {
@@ -58,6 +59,12 @@ pub async fn serve_http(
                 }
             }
             drop((permit, assignment));
+        };
+        let serving = async move {
+            match poll_times {
+                Some(times) => times.observe_task(serving).await,
+                None => serving.await,
+            }
         };
         drop(runtime.spawn(connections.track_future(serving)));
     }

@@ -4,6 +4,8 @@
 //! MCP calls are the most frequent requests, so they bypass the router's layers. The same admission
 //! applies to both paths ([`server_core::admission`]).
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
@@ -15,6 +17,7 @@ use tower::ServiceExt as _;
 use crate::http_server::McpRequestHead;
 use server_core::admission::{AdmissionRequest, admit_request};
 use server_core::error::ApiError;
+use server_core::poll_times::PollTimes;
 use server_core::server_state::ServerState;
 
 use crate::build_router;
@@ -54,6 +57,11 @@ impl HttpService {
     /// Returns the MCP state if the fast path is enabled.
     pub(crate) fn fast_path_state(&self) -> Option<&McpServerState> {
         self.mcp_state.as_ref().filter(|_| self.has_fast_path)
+    }
+
+    /// Returns where times of polls are observed, if there are metrics.
+    pub(crate) fn poll_times(&self) -> Option<Arc<PollTimes>> {
+        self.mcp_state.as_ref().map(|state| Arc::clone(&state.metrics.poll_times))
     }
 
     /// Handles one request. Each path is boxed separately: a connection's future is moved often,

@@ -15,6 +15,8 @@ mod claimed_identity;
 #[cfg(test)]
 mod connection_limits;
 #[cfg(test)]
+mod connection_polls;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod console;

@@ -123,6 +123,11 @@ impl Client {
         self
     }
 
+    /// The same key at another address.
+    pub(crate) fn with_address(self, address: SocketAddr) -> Self {
+        Self { address, ..self }
+    }
+
     /// With another header in each request.
     pub(crate) fn with_header(&self, name: &str, value: &str) -> Self {
         let mut more = self.clone();

@@ -3,6 +3,7 @@
 //! Quality is measured on development queries only, with the tools of their sets and with real
 //! distractors up to 100,000 tools.
 
+mod learned_quality;
 mod report;
 mod retrieval_data;
 mod retrieval_quality;
@@ -12,6 +13,7 @@ mod sentence_encoder;
 use std::path::{Path, PathBuf};
 
 use crate::{system_stats, target_check};
+use learned_quality::{LEARNING_SETS, LearnedQuality, LearningTable, measure_learning};
 use report::SearchReport;
 use retrieval_data::RetrievalSet;
 use retrieval_quality::{Quality, SetQuality, measure_set};
@@ -23,6 +25,7 @@ usage: cargo xtask bench search [OPTIONS]
   --data DIR    folder with retrieval/; without it $TOOLKEEP_DATA
   --tools N     tools of the measurements at scale (100000)
   --model DIR   also measure with a sentence model: a folder with an `.onnx` file and `tokenizer.json`
+  --part learning  measure what learning gains, and nothing else
   --keep DIR    folder that keeps the vectors of texts between runs; without it that of temporary files
   --write       also write the report, docs/reference/benchmarks-search.md, with JSON beside it";
 
@@ -62,16 +65,20 @@ struct SearchOptions {
     model: Option<PathBuf>,
     keep: PathBuf,
     write: Option<PathBuf>,
+    /// Whether nothing but learning is measured.
+    only_learning: bool,
 }
 
 impl SearchOptions {
     fn parse_flags(flags: &[&str]) -> Result<Self, String> {
         let (mut data, mut tools, mut write) = (None, SCALE, None);
         let (mut model, mut keep) = (None, std::env::temp_dir());
+        let mut only_learning = false;
         for pair in flags.chunks(2) {
             match pair {
                 ["--data", path] => data = Some(PathBuf::from(path)),
                 ["--model", path] => model = Some(PathBuf::from(path)),
+                ["--part", "learning"] => only_learning = true,
                 ["--keep", path] => keep = PathBuf::from(path),
                 ["--write", path] => write = Some(PathBuf::from(path)),
                 ["--tools", number] => tools = number.parse().map_err(|_| USAGE.to_owned())?,
@@ -80,7 +87,8 @@ impl SearchOptions {
         }
         let data = data.or_else(|| std::env::var_os("TOOLKEEP_DATA").map(PathBuf::from));
         let data = data.ok_or_else(|| format!("no data: pass --data DIR\n\n{USAGE}"))?;
-        Ok(Self { data: data.join("retrieval"), tools, model, keep, write })
+        let data = data.join("retrieval");
+        Ok(Self { data, tools, model, keep, write, only_learning })
     }
 }
 
@@ -90,6 +98,10 @@ impl SearchOptions {
 /// The usage text, a file that cannot be read, or figures that miss their targets.
 pub(crate) fn run_search_bench(flags: &[&str]) -> Result<(), String> {
     let options = SearchOptions::parse_flags(flags)?;
+    if options.only_learning {
+        let table = LearningTable(measure_all_learning(&options)?);
+        return target_check::publish_report(&table.to_string(), None);
+    }
     let read = |queries: &str, tools: &str| RetrievalSet::read(&options.data, queries, tools);
     let model = options.model.as_deref();
     let mut encoder =
@@ -114,15 +126,25 @@ pub(crate) fn run_search_bench(flags: &[&str]) -> Result<(), String> {
         set.sample_queries(SCALE_QUERIES);
         scale.push(measure_set(&set, None)?);
     }
+    let learning = measure_all_learning(&options)?;
     println!("cost of {} tools", options.tools);
     let cost = search_cost::measure_cost(&options.data, options.tools, SETS)?;
     let machine = system_stats::describe_machine();
-    let report = SearchReport { machine, sets, others, scale, cost };
+    let report = SearchReport { machine, sets, others, scale, learning, cost };
     if let Some(file) = &options.write {
         write_json(&report, &file.with_extension("json"))?;
     }
     let file = options.write.as_deref().and_then(Path::to_str);
     target_check::publish_report(&report.to_string(), file)
+}
+
+/// Measures what learning gains, for each of its sets.
+fn measure_all_learning(options: &SearchOptions) -> Result<Vec<LearnedQuality>, String> {
+    let measure = |name: &&'static str| {
+        println!("{name}, learning");
+        Ok(measure_learning(name, &RetrievalSet::read(&options.data, name, name)?))
+    };
+    LEARNING_SETS.iter().map(measure).collect()
 }
 
 fn write_json(report: &SearchReport, file: &Path) -> Result<(), String> {
@@ -147,7 +169,11 @@ mod tests {
     fn options_are_read_and_wrong_ones_refused() {
         let options = SearchOptions::parse_flags(&["--data", "d", "--tools", "500"]).unwrap();
         assert_eq!((options.data.to_str(), options.tools), (Some("d/retrieval"), 500));
-        for flags in [&["--tools", "x"][..], &["--data"], &["--fast", "1"]] {
+        assert!(!options.only_learning);
+        let options = ["--data", "d", "--part", "learning"];
+        assert!(SearchOptions::parse_flags(&options).unwrap().only_learning);
+        let wrong = [&["--tools", "x"][..], &["--data"], &["--fast", "1"], &["--part", "cost"]];
+        for flags in wrong {
             assert!(SearchOptions::parse_flags(flags).is_err(), "{flags:?}");
         }
     }

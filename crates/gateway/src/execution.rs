@@ -80,7 +80,10 @@ impl CallExecution {
             .record_outcome(receipt, end, self.ready.entry.required_durability())
             .await
         {
-            Ok(()) => ended,
+            Ok(()) => {
+                self.notify_observer(ended.0);
+                ended
+            }
             Err(error) => {
                 tracing::error!(
                     %error,
@@ -90,6 +93,13 @@ impl CallExecution {
                 let told = format!("the call ran, but its outcome cannot be recorded: {error}");
                 (CallStatus::Unknown, Err(CallFailure::new(ErrorCode::RecordUnavailable, told)))
             }
+        }
+    }
+
+    fn notify_observer(&self, status: CallStatus) {
+        let observer = self.caller.gateway.call_observer.as_ref();
+        if let Some(observer) = observer.filter(|_| status == CallStatus::Succeeded) {
+            observer.notify_success(&self.caller.principal, &self.ready.tool_call.tool_key);
         }
     }
 

@@ -7,6 +7,7 @@
 mod approvals;
 mod background_work;
 mod call_ids;
+mod call_observer;
 mod call_request;
 mod cancellation;
 mod catalog_view;
@@ -39,6 +40,7 @@ pub use approvals::{
 pub use background_work::{
     block_in_place_if, drop_in_background, run_blocking_if_large, take_blocking_time,
 };
+pub use call_observer::CallObserver;
 pub use call_request::{CallRequest, CallTarget, ModelCall, RequestArguments, TaskRequest};
 pub use cancellation::NoopProgress;
 pub use catalog_view::CatalogView;
@@ -134,6 +136,8 @@ pub struct Gateway {
     starting: TaskTracker,
     approvals: Option<ApprovalRegistry>,
     pub(crate) artifacts: Option<Arc<dyn ArtifactStore>>,
+    /// Observes calls that succeeded, if anybody wants to know.
+    pub(crate) call_observer: Option<Arc<dyn CallObserver>>,
 }
 
 impl Gateway {
@@ -151,6 +155,7 @@ impl Gateway {
             starting: TaskTracker::new(),
             approvals: components.approvals.clone().map(ApprovalRegistry::new),
             artifacts: None,
+            call_observer: None,
             components,
         }
     }
@@ -168,6 +173,13 @@ impl Gateway {
     #[must_use]
     pub fn with_artifacts(mut self, artifacts: Arc<dyn ArtifactStore>) -> Self {
         self.artifacts = Some(artifacts);
+        self
+    }
+
+    /// Adds an observer of calls that succeeded.
+    #[must_use]
+    pub fn with_call_observer(mut self, observer: Arc<dyn CallObserver>) -> Self {
+        self.call_observer = Some(observer);
         self
     }
 

@@ -46,11 +46,27 @@ pub struct ListingOptions {
     pub always_listed: Vec<String>,
     /// Largest list in tokens that [`ListingMode::Auto`] sends to a client that does not search.
     pub auto_tokens: usize,
+    /// Organisations in which tool search learns from calls; [`ALL_ORGS`](Self::ALL_ORGS) names each, and each learns
+    /// for itself.
+    pub learning_orgs: Vec<String>,
 }
 
 impl ListingOptions {
     /// The default of the field [`auto_tokens`](Self::auto_tokens).
     pub const DEFAULT_AUTO_TOKENS: usize = 10_000;
+
+    /// The entry of [`learning_orgs`](Self::learning_orgs) that means all organisations.
+    pub const ALL_ORGS: &str = "*";
+
+    /// Returns whether tool search learns in all organisations.
+    pub fn learns_everywhere(&self) -> bool {
+        self.learning_orgs.iter().any(|org| org == Self::ALL_ORGS)
+    }
+
+    /// Returns whether tool search learns in an organisation.
+    pub fn learns_in(&self, org: &str) -> bool {
+        self.learning_orgs.iter().any(|it| it == Self::ALL_ORGS || it == org)
+    }
 
     /// Returns the mode of a key.
     pub fn mode_of_key(&self, key_id: &str) -> ListingMode {
@@ -65,6 +81,7 @@ impl Default for ListingOptions {
             key_modes: BTreeMap::new(),
             always_listed: Vec::new(),
             auto_tokens: Self::DEFAULT_AUTO_TOKENS,
+            learning_orgs: Vec::new(),
         }
     }
 }

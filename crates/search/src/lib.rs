@@ -11,6 +11,8 @@ mod analyzed_tool;
 mod field_counts;
 mod field_scales;
 mod index_segment;
+mod learned_evidence;
+mod learned_tier;
 mod lexical_score;
 mod name_vocabulary;
 mod quantized_vector;
@@ -29,6 +31,11 @@ mod vector_table;
 
 pub use analyzed_tool::{AnalyzedTool, SearchField, ToolText};
 pub use index_segment::IndexSegment;
+pub use learned_evidence::{
+    CallerMark, MAX_EVIDENCE_DAYS, MAX_STEM_CALLERS, MAX_STEM_TOOLS, MAX_TOOL_STEMS, StemEvidence,
+    ToolEvidence,
+};
+pub use learned_tier::{LearnedTerms, LearnedTool, query_stems};
 pub use quantized_vector::QuantizedVector;
 pub use ranking_weights::{FieldWeight, RankingWeights, USUAL_TERMS};
 pub use result_packing::{
@@ -36,7 +43,7 @@ pub use result_packing::{
     deferred_definition, full_definition, pack_results,
 };
 pub use search_index::SearchIndex;
-pub use search_ranking::{SearchHit, SentenceVectors, TermMatch};
+pub use search_ranking::{RankingInputs, SearchHit, SentenceVectors, TermMatch};
 pub use sentence_tier::{MAX_QUERY_TEXTS, QueryVectors, query_texts, sentence_text};
 pub use vector_table::VectorTable;
 

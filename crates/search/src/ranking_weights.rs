@@ -47,6 +47,9 @@ pub struct RankingWeights {
     pub vector_unknown_decline: f32,
     /// Weight of the vector of a clause beside that of the whole query, 0 to 1.
     pub clause_vector_weight: f32,
+    /// Weight of what was learned, as a share of the best score: a tool for which the strongest evidence
+    /// speaks at each word gains nearly this much.
+    pub learned_weight: f32,
 }
 
 impl Default for RankingWeights {
@@ -74,6 +77,7 @@ impl Default for RankingWeights {
             sentence_decline: 0.75,
             vector_unknown_decline: 0.5,
             clause_vector_weight: 0.9,
+            learned_weight: 0.5,
         }
     }
 }

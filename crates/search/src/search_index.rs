@@ -89,6 +89,11 @@ impl SearchIndex {
         postings.get(found).map(|posting| posting.counts())
     }
 
+    /// Returns the number of tools that have a term.
+    pub(crate) fn tools_with(&self, term: TermHash) -> usize {
+        self.segments.iter().map(|it| it.segment.terms.postings_of(term).len()).sum()
+    }
+
     /// Returns the inverse document frequency of a term that occurs in a number of tools.
     #[expect(clippy::cast_precision_loss, reason = "numbers of tools, far below 2^24")]
     pub(crate) fn rarity(&self, tools: usize) -> f32 {

@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::MAX_RESULTS;
 use crate::analyzed_tool::SearchField;
+use crate::learned_tier::{LearnedTerms, explain_learned, readable_queries};
 use crate::lexical_score::{FoundTerm, largest};
 use crate::query_terms::QueryTerms;
 use crate::search_index::SearchIndex;
 use crate::sentence_tier::QueryVectors;
 use crate::vector_table::VectorTable;
-use crate::{MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS};
 
 /// Lowest score of a result, as a share of the query's best one.
 const MIN_SCORE: f32 = 0.02;
@@ -22,8 +23,10 @@ pub struct TermMatch {
     pub word: String,
     /// The word of a name that was searched instead, if the query's word is unknown.
     pub correction: Option<String>,
-    /// Fields in which it occurs.
+    /// Fields in which it occurs; empty if it only counts because it was learned.
     pub fields: Vec<SearchField>,
+    /// Whether the tool was called after queries with this word.
+    pub is_learned: bool,
 }
 
 /// A result of a search.
@@ -48,6 +51,15 @@ pub struct SentenceVectors<'a> {
     pub queries: &'a [Option<QueryVectors>],
 }
 
+/// Inputs of a ranking beside the words and the word vectors.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RankingInputs<'a> {
+    /// Vectors of a sentence model.
+    pub sentences: Option<SentenceVectors<'a>>,
+    /// What was learned, for each query; queries beyond them have nothing.
+    pub learned: &'a [LearnedTerms],
+}
+
 /// A position with its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct RankedTool {
@@ -66,44 +78,56 @@ impl SearchIndex {
     /// Ranks the tools for several queries at once. Queries take turns, so each gets its share of
     /// the results; a tool is returned once, for the query that ranks it first.
     ///
-    /// Reads at most [`MAX_QUERIES`] queries of [`MAX_QUERY_BYTES`] each and returns at most
+    /// Reads at most [`MAX_QUERIES`](crate::MAX_QUERIES) queries of
+    /// [`MAX_QUERY_BYTES`](crate::MAX_QUERY_BYTES) each and returns at most
     /// [`MAX_RESULTS`] results.
     pub fn search<S: AsRef<str>>(&self, queries: &[S], limit: usize) -> Vec<SearchHit> {
-        self.search_with_sentences(queries, None, limit)
+        self.search_with(queries, RankingInputs::default(), limit)
     }
 
-    /// Ranks as [`search`](Self::search) does, with vectors of a sentence model as a third tier.
-    pub fn search_with_sentences<S: AsRef<str>>(
+    /// Ranks as [`search`](Self::search) does, with further inputs.
+    pub fn search_with<S: AsRef<str>>(
         &self,
         queries: &[S],
-        sentences: Option<SentenceVectors<'_>>,
+        inputs: RankingInputs<'_>,
         limit: usize,
     ) -> Vec<SearchHit> {
         let limit = limit.min(MAX_RESULTS);
-        let queries = queries.iter().take(MAX_QUERIES).map(|query| {
-            let query = query.as_ref();
-            query.get(..query.floor_char_boundary(MAX_QUERY_BYTES)).unwrap_or(query)
-        });
-        let parsed: Vec<(&str, QueryTerms)> =
-            queries.map(|query| (query, QueryTerms::parse(query, &self.weights))).collect();
+        let parsed: Vec<(&str, QueryTerms)> = readable_queries(queries)
+            .map(|query| (query, QueryTerms::parse(query, &self.weights)))
+            .collect();
         let found: Vec<Vec<FoundTerm<'_>>> =
             parsed.iter().map(|(_, terms)| self.find_terms(terms)).collect();
         let ranked = parsed.iter().zip(&found).enumerate();
         let ranked: Vec<Vec<RankedTool>> = ranked
             .map(|(at, ((query, terms), found))| {
                 let lexical = self.score_terms(terms, found);
-                let sentence = sentences.and_then(|it| {
+                let sentence = inputs.sentences.and_then(|it| {
                     let tables = it.tools.iter().map(AsRef::as_ref).collect();
                     Some((tables, it.queries.get(at)?.as_ref()?))
                 });
-                top_tools(&self.mix_tiers((query, terms), lexical, sentence), limit)
+                let mixed = self.mix_tiers((query, terms), lexical, sentence);
+                let least = largest(&mixed) * MIN_SCORE;
+                let scores = match inputs.learned.get(at) {
+                    Some(learned) => self.add_learned(terms, learned, mixed),
+                    None => mixed,
+                };
+                top_tools(&scores, least, limit)
             })
             .collect();
+        let matches = |query: usize, position: usize| {
+            let found = found.get(query).map(|it| self.explain(position, it));
+            let mut matches = found.unwrap_or_default();
+            if let Some(((_, terms), learned)) = parsed.get(query).zip(inputs.learned.get(query)) {
+                explain_learned(position, terms, learned, &mut matches);
+            }
+            matches
+        };
         let hit = |(query, tool): (usize, RankedTool)| SearchHit {
             position: tool.position,
             score: tool.score,
             query,
-            matches: found.get(query).map_or_else(Vec::new, |it| self.explain(tool.position, it)),
+            matches: matches(query, tool.position),
         };
         take_turns(&ranked, limit).into_iter().map(hit).collect()
     }
@@ -113,16 +137,16 @@ impl SearchIndex {
         let matched = |it: &FoundTerm<'_>| {
             let counts = self.counts_at(position, it.term)?;
             let (word, correction) = (it.word.to_owned(), it.correction.clone());
-            Some(TermMatch { word, correction, fields: counts.fields().collect() })
+            let fields = counts.fields().collect();
+            Some(TermMatch { word, correction, fields, is_learned: false })
         };
         found.iter().filter_map(matched).collect()
     }
 }
 
-/// Returns the best tools, the best first with the score 1.
-fn top_tools(scores: &[f32], limit: usize) -> Vec<RankedTool> {
+/// Returns the best tools above a score, the best first with the score 1.
+fn top_tools(scores: &[f32], least: f32, limit: usize) -> Vec<RankedTool> {
     let best = largest(scores);
-    let least = best * MIN_SCORE;
     let all = scores.iter().enumerate().filter(|(_, score)| **score > least);
     let mut all: Vec<RankedTool> =
         all.map(|(position, score)| RankedTool { position, score: score / best }).collect();

@@ -2,6 +2,7 @@
 
 mod index_changes;
 mod keyword_stuffing;
+mod learned_ranking;
 mod naive_ranking;
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@ use crate::sign_in_links::SignInLinks;
 use crate::stream_limits::StreamLimits;
 use crate::token_issuers::{IssuerTrust, TokenIssuers};
 use crate::tool_lists::ToolListCache;
-use crate::tool_search::{SearchIndexCache, SentenceVectors};
+use crate::tool_search::{SearchIndexCache, SearchLearning, SentenceVectors};
 use crate::webhook::WebhookTransport;
 
 /// The default maximum body size in bytes: arguments of 1 MiB and their envelope.
@@ -69,6 +69,8 @@ pub struct ServerComponents {
     pub listing_options: ListingOptions,
     /// The vectors of tools by a sentence model, if one is installed.
     pub sentence_vectors: Option<Arc<SentenceVectors>>,
+    /// What tool search learns from calls; the gateway's observer is the same.
+    pub search_learning: Option<Arc<SearchLearning>>,
     /// The program runner, if programs are enabled.
     pub programs: Option<Arc<dyn crate::ProgramRunner>>,
     /// The node registry, if there is one.
@@ -156,7 +158,9 @@ impl ServerState {
     /// Creates the state from its components.
     pub fn new(components: ServerComponents) -> Self {
         let (lists, metrics) = (ToolListCache::default(), Metrics::new(&components.call_counters));
-        let search = SearchIndexCache::new(components.sentence_vectors.clone());
+        let (vectors, learning) =
+            (components.sentence_vectors.clone(), components.search_learning.clone());
+        let search = SearchIndexCache::new(vectors, learning);
         let page = ArcSwapOption::from(
             components.pending_call_options.approval_page.clone().map(Arc::new),
         );

@@ -4,11 +4,13 @@
 //! share: a changed catalog analyzes the tools that changed, and indexes those beside them.
 
 mod provider_search;
+mod search_learning;
 mod search_request;
 mod search_tool;
 mod sentence_vectors;
 mod tool_analysis;
 mod tool_deferral;
+mod tool_positions;
 mod view_segments;
 
 use std::collections::VecDeque;
@@ -16,16 +18,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use catalog::CatalogEntry;
 use gateway::CatalogView;
-use search::{QueryVectors, SearchHit, SearchIndex, VectorTable};
+use search::{LearnedTerms, QueryVectors, RankingInputs, SearchHit, SearchIndex, VectorTable};
 pub use search::{count_tokens, deferred_definition};
 
 use crate::tool_lists::run_blocking_if_many_tools;
 pub use provider_search::{DeferringList, MAX_SEARCHABLE_TOOLS, SearchAnswer, answer_search};
+pub use search_learning::SearchLearning;
 pub use search_request::{ParameterNames, SearchReply, SearchRequest};
 pub use search_tool::{SEARCH_DESCRIPTION, search_parameters};
 pub use sentence_vectors::{EmbeddingPurpose, SentenceModel, SentenceVectors};
+use tool::ToolKey;
 use tool_analysis::AnalyzedTools;
 pub use tool_deferral::ToolDeferral;
+use tool_positions::ToolPositions;
 use view_segments::{SharedSegments, ViewSegment};
 
 /// Maximum number of views with an index.
@@ -38,6 +43,8 @@ const MAX_INDEX_BYTES: usize = 256 << 20;
 struct ViewIndex {
     segments: Vec<Arc<ViewSegment>>,
     index: SearchIndex,
+    /// Positions of the tools by their keys, for what was learned.
+    positions: OnceLock<ToolPositions>,
 }
 
 /// A result of a search with its tool.
@@ -50,7 +57,7 @@ struct FoundTool<'a> {
 impl ViewIndex {
     fn new(segments: Vec<Arc<ViewSegment>>) -> Self {
         let index = SearchIndex::from_segments(segments.iter().map(|it| Arc::clone(&it.index)));
-        Self { segments, index }
+        Self { segments, index, positions: OnceLock::new() }
     }
 
     /// Searches the tools of the view, the best first.
@@ -59,19 +66,40 @@ impl ViewIndex {
         queries: &[String],
         limit: usize,
         sentences: Option<(&SentenceVectors, &[Option<QueryVectors>])>,
+        learned: &[LearnedTerms],
     ) -> Vec<FoundTool<'_>> {
         let hits = run_blocking_if_many_tools(self.index.len(), || {
             let tables = sentences.map(|(vectors, _)| self.sentence_tables(vectors));
             let sentences = tables.as_deref().zip(sentences);
             let sentences =
                 sentences.map(|(tools, (_, queries))| search::SentenceVectors { tools, queries });
-            self.index.search_with_sentences(queries, sentences, limit)
+            self.index.search_with(queries, RankingInputs { sentences, learned }, limit)
         });
-        let found = |hit: SearchHit| {
-            let (segment, tool) = self.index.locate_tool(hit.position)?;
-            Some(FoundTool { entry: self.segments.get(segment)?.tools.get(tool)?, hit })
-        };
+        let found = |hit: SearchHit| Some(FoundTool { entry: self.entry_at(hit.position)?, hit });
         hits.into_iter().filter_map(found).collect()
+    }
+
+    fn entry_at(&self, position: usize) -> Option<&Arc<CatalogEntry>> {
+        let (segment, tool) = self.index.locate_tool(position)?;
+        self.segments.get(segment)?.tools.get(tool)
+    }
+
+    /// Returns the positions of tools by their keys; the first search that needs them builds them.
+    fn tool_positions(&self) -> &ToolPositions {
+        if let Some(positions) = self.positions.get() {
+            return positions;
+        }
+        let tools = self.segments.iter().flat_map(|it| it.tools.iter());
+        let keys = tools.map(|entry| &entry.tool_key);
+        run_blocking_if_many_tools(self.index.len(), || {
+            self.positions.get_or_init(|| ToolPositions::new(keys))
+        })
+    }
+
+    /// Returns the position of a tool; `None` if the view does not have it.
+    fn position_of(&self, positions: &ToolPositions, tool: &ToolKey) -> Option<usize> {
+        let is_tool = |at: &usize| self.entry_at(*at).is_some_and(|it| it.tool_key == *tool);
+        positions.candidates(tool).find(is_tool)
     }
 
     fn sentence_tables(&self, vectors: &SentenceVectors) -> Vec<Arc<VectorTable>> {
@@ -93,13 +121,18 @@ pub struct SearchIndexCache {
     indexes: Mutex<CachedIndexes>,
     /// Vectors of the sentence model, if one is installed.
     sentences: Option<Arc<SentenceVectors>>,
+    /// What organisations learn, if any may.
+    learning: Option<Arc<SearchLearning>>,
 }
 
 impl SearchIndexCache {
     /// Creates a cache without indexes.
-    pub fn new(sentences: Option<Arc<SentenceVectors>>) -> Self {
+    pub fn new(
+        sentences: Option<Arc<SentenceVectors>>,
+        learning: Option<Arc<SearchLearning>>,
+    ) -> Self {
         let analyzed = AnalyzedTools::new(sentences.is_some());
-        Self { analyzed, sentences, ..Self::default() }
+        Self { analyzed, sentences, learning, ..Self::default() }
     }
 
     /// Creates a cache whose segments have few tools, so that small views have several.

@@ -154,7 +154,8 @@ impl<'a> ResultEncoder<'a> {
 
     /// Encodes the outcome of a tool.
     fn encode_outcome(self, outcome: &Outcome) -> EncodedResult {
-        let mut json = formats::mcp::render_call_result(outcome);
+        let render = || formats::mcp::render_call_result(outcome);
+        let mut json = gateway::run_blocking_if_large(outcome.size_bytes(), render);
         if matches!(outcome.body, Answered::Value(_)) {
             return self.encode_untyped(&json);
         }

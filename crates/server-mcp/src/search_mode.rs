@@ -139,7 +139,8 @@ async fn search_tools(
     arguments: &Json,
 ) -> Result<Json, String> {
     let request = SearchRequest::from_arguments(arguments)?;
-    Ok(Json::encode(&context.caller.state.tool_search.search_view(view, &request).await))
+    let (search, principal) = (&context.caller.state.tool_search, context.caller.principal);
+    Ok(Json::encode(&search.search_view(view, Some(principal), &request).await))
 }
 
 fn describe_tools(

@@ -84,7 +84,7 @@ async fn search_tools(
 ) -> Result<Reply<SearchReply>, ApiError> {
     let request = parse_request(pairs)?;
     let view = state.components.gateway.view_for(&principal, CallerType::Direct);
-    Ok(Reply(state.tool_search.search_view(&view, &request).await))
+    Ok(Reply(state.tool_search.search_view(&view, Some(&principal), &request).await))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use intake::{SourceSupervisor, SupervisorTimeouts};
 use ledger::FileLedger;
 use ledger::signed_checkpoint::CheckpointSigningKey;
 use server_core::configuration_file::ConfigurationFile;
+use server_core::tool_search::SearchLearning;
 use server_core::{CallCounters, EventLog, Hosts, KeyStore, ServerComponents, TokenIssuers};
 use server_mcp::McpServerState;
 use store::{EncryptedStore, RejectedRow};
@@ -21,12 +22,14 @@ use tool::{Org, Secret, Store};
 
 use super::config_updates::toolset_definitions;
 use super::configuration_file::LoadedFile;
+use super::encrypted_stores::{EncryptedStores, get_or_create_secret};
 use super::manifest_storage::ManifestStorage;
 use super::node_cluster::{self, NodeCluster};
 use super::observed_audit_log::ObservedAuditLog;
 use super::plugin_sources::PluginSources;
 use super::program_runtime::{self, ProgramComponents};
 use super::record_maintenance::RecordMaintenance;
+use super::search_learning::{search_learning, with_learning};
 use super::sentence_search::sentence_vectors;
 use super::server_clocks::ClockPair;
 use super::source_factory::{self, SourceFactory};
@@ -38,14 +41,6 @@ use cli_core::command_error::CommandError;
 use cli_core::process_launcher::child_launcher;
 use cli_core::server_launcher::LaunchOptions;
 use config::{Config, ServerConfig};
-
-async fn get_or_create_secret(
-    keys: &KeyStore,
-    name: &str,
-    part: &'static str,
-) -> Result<Secret, CommandError> {
-    keys.get_or_create_secret(name).await.map_err(|error| startup_error(part)(error.message()))
-}
 
 /// First stage: the store, the keys and the record's key.
 pub(super) struct AppStorage {
@@ -71,14 +66,6 @@ pub(super) struct CoreComponents {
     artifacts: Option<Arc<dyn ArtifactStore>>,
 }
 
-/// Views of the store whose rows are encrypted.
-struct EncryptedStores {
-    pending_calls: EncryptedStore,
-    programs: EncryptedStore,
-    tokens: Arc<EncryptedStore>,
-    tasks: Arc<EncryptedStore>,
-}
-
 /// Third stage: the gateway and everything that runs calls.
 struct CallComponents {
     gateway: Arc<Gateway>,
@@ -88,6 +75,7 @@ struct CallComponents {
     call_counters: CallCounters,
     tokens: Arc<EncryptedStore>,
     task_store: Arc<EncryptedStore>,
+    search_learning: Arc<SearchLearning>,
 }
 
 /// Applies the configuration to the key store.
@@ -169,25 +157,13 @@ async fn build_state(
         listing_options: config.server.search.to_options(),
         node_registry: Some(source_factory.node_cluster.registry()),
         sentence_vectors: sentence_vectors(&source_factory.language_tools, store),
+        search_learning: Some(Arc::clone(&call_components.search_learning)),
         programs: Some(program_runtime::program_adapter(&call_components.programs)),
         package_registry: Some(data_storage::open_tool_packages(options, store).await?),
         plugins: Some(Arc::clone(&source_factory.plugin_sources) as Arc<dyn PluginAdmin>),
         configuration: Some(configuration_file(options, source_factory, ledger, clocks)),
         installation_secret,
     }))
-}
-
-impl EncryptedStores {
-    async fn open_stores(keys: &KeyStore, store: &Arc<dyn Store>) -> Result<Self, CommandError> {
-        let secret = get_or_create_secret(keys, "secret/tokens", "the tokens' key").await?;
-        let sealed = |what| EncryptedStore::new(Arc::clone(store), &secret, what);
-        Ok(Self {
-            pending_calls: sealed("held calls"),
-            programs: sealed("programs"),
-            tokens: Arc::new(sealed("upstream tokens")),
-            tasks: Arc::new(sealed("mcp tasks")),
-        })
-    }
 }
 
 impl CoreComponents {
@@ -267,7 +243,10 @@ impl CallComponents {
             approvals: Some(approval_components),
             options: gateway_options(config),
         });
-        let gateway = Arc::new(with_artifacts(gateway, foundation.artifacts.clone()));
+        let gateway = with_artifacts(gateway, foundation.artifacts.clone());
+        let search_learning =
+            search_learning(config, encrypted_stores.search_learning, (clocks, mac_key));
+        let gateway = Arc::new(with_learning(gateway, &search_learning));
         let programs = program_runtime::build_programs(
             start,
             ProgramComponents {
@@ -290,6 +269,7 @@ impl CallComponents {
             call_counters,
             tokens,
             task_store,
+            search_learning,
         })
     }
 }

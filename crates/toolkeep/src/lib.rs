@@ -7,6 +7,7 @@ mod config_review;
 mod config_updates;
 mod configuration_file;
 mod data_storage;
+mod encrypted_stores;
 mod file_roots;
 mod in_process_transport;
 mod internal_tools;
@@ -21,6 +22,7 @@ mod plugin_sources;
 mod problem_reports;
 mod program_runtime;
 mod record_maintenance;
+mod search_learning;
 mod sentence_search;
 mod server_clocks;
 mod source_factory;
@@ -235,6 +237,7 @@ impl App {
         tokio::select! {
             () = unmatched_names::watch_catalog(self) => {}
             () = sentence_search::run_embedding(self.state.components.sentence_vectors.as_deref(), &self.intake) => {}
+            () = search_learning::run_learning(self.state.components.search_learning.as_deref()) => {}
             () = manifests.run_rewriter() => {}
             () = self.gateway.run_maintenance() => {}
             () = self.approval_notifier.run_webhook() => {}
@@ -256,6 +259,7 @@ impl App {
     async fn shut_down(self) {
         self.source_factory.programs.drain_tasks().await;
         self.gateway.drain_calls().await;
+        search_learning::keep_last_lessons(self.state.components.search_learning.as_deref()).await;
         self.intake.shut_down().await;
         self.source_factory.plugin_sources.stop_processes().await;
         let ledger = self.ledger;

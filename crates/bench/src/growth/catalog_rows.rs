@@ -198,7 +198,7 @@ async fn measure_search(tools: usize, tools_per_source: usize) -> Result<GrowthP
         let mut replies = Vec::new();
         for caller in &fixture.callers {
             let view = fixture.gateway.view_for(caller, CallerType::Direct);
-            replies.push(search.search_view(&view, &request).await);
+            replies.push(search.search_view(&view, None, &request).await);
         }
         if edition > FIRST_EDITION {
             samples.push(&begun);

@@ -142,6 +142,7 @@ impl ItemFixture {
             pending_call_options: PendingCallOptions::default(),
             listing_options: ListingOptions::default(),
             sentence_vectors: None,
+            search_learning: None,
             programs: None,
             node_registry: None,
             package_registry: None,

@@ -86,7 +86,7 @@ async fn measure_structures(
     stages.end_stage();
     let search = SearchIndexCache::default();
     let request = SearchRequest { queries: vec!["price".to_owned()], limit: 5, budget: None };
-    black_box(search.search_view(view, &request).await);
+    black_box(search.search_view(view, None, &request).await);
     stages.end_stage();
     Ok(stages.points)
 }

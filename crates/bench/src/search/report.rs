@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::learned_quality::{LearnedQuality, learning_json, write_learning};
 use super::retrieval_quality::{Quality, SetQuality};
 use super::search_cost::{RankingCost, SearchCost};
 use super::{SCALE_SETS, SETS, macro_average};
@@ -25,6 +26,8 @@ pub(super) struct SearchReport {
     pub(super) others: Vec<SetQuality>,
     /// Sets among distractors, in the order of [`SCALE_SETS`].
     pub(super) scale: Vec<SetQuality>,
+    /// What learning gains.
+    pub(super) learning: Vec<LearnedQuality>,
     pub(super) cost: SearchCost,
 }
 
@@ -71,6 +74,7 @@ impl SearchReport {
             "sets": all(&self.sets),
             "others": all(&self.others),
             "scale": all(&self.scale),
+            "learning": learning_json(&self.learning),
             "cost": {
                 "tools": self.cost.tools,
                 "analysis_ms": millis(self.cost.analysis),
@@ -193,6 +197,7 @@ impl fmt::Display for SearchReport {
         writeln!(f, "{REPORT_HEAD}\nMachine: {}.\n", self.machine)?;
         self.write_sets(f)?;
         self.write_scale(f)?;
+        write_learning(f, &self.learning)?;
         self.write_cost(f)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use search::{
-    QuantizedVector, QueryVectors, RankingWeights, SearchHit, SearchIndex, SentenceVectors,
-    VectorTable, query_texts,
+    QuantizedVector, QueryVectors, RankingInputs, RankingWeights, SearchHit, SearchIndex,
+    SentenceVectors, VectorTable, query_texts,
 };
 
 use super::SENTENCE_QUERIES;
@@ -13,7 +13,7 @@ use super::retrieval_data::{JudgedQuery, RetrievalSet};
 use super::sentence_encoder::SentenceEncoder;
 
 /// Results that are judged for each query.
-const DEPTH: usize = 10;
+pub(super) const DEPTH: usize = 10;
 
 /// Mean figures over the queries of a set, in per cent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -104,12 +104,13 @@ fn measure_with_sentences(
     Ok(judge_queries(&judged, |queries| {
         let of_queries: Vec<_> = queries.iter().map(vectors).collect();
         let sentences = SentenceVectors { tools: &tools, queries: &of_queries };
-        index.search_with_sentences(queries, Some(sentences), DEPTH)
+        let inputs = RankingInputs { sentences: Some(sentences), ..RankingInputs::default() };
+        index.search_with(queries, inputs, DEPTH)
     }))
 }
 
 /// Returns the mean figures of a ranking over queries.
-fn judge_queries(
+pub(super) fn judge_queries(
     queries: &[&JudgedQuery],
     search: impl Fn(&[String]) -> Vec<SearchHit>,
 ) -> Quality {

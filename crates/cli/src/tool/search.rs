@@ -71,11 +71,13 @@ fn format_results(answer: &Value) -> String {
     )
 }
 
-/// Returns the words that matched, the corrected ones with what was searched instead.
+/// Returns the words that matched, the corrected ones with what was searched instead, and those that were learned
+/// marked.
 fn matched_words(result: &Value) -> String {
     let words = json_fields::field_items(result, "why").iter().map(|it| {
         let word = json_fields::field_line(it, "word", 24);
         match it.get("correction") {
+            None if it["learned"] == true => format!("{word} (learned)"),
             Some(_) => format!("{word} → {}", json_fields::field_line(it, "correction", 24)),
             None => word,
         }
@@ -94,13 +96,19 @@ mod tests {
         let answer = json!({"results": [
             {"score": 1.0, "name": "send_mail", "source": "office", "definition": {"description": "Sends\na mail."},
              "why": [{"word": "mial", "correction": "mail", "fields": ["name"]}, {"word": "send", "fields": ["name"]}]},
-            {"score": 0.256, "name": "post", "source": "chat", "definition": {"description": "Posts."}, "why": []},
+            {"score": 0.256, "name": "post", "source": "chat", "definition": {"description": "Posts."},
+             "why": [{"word": "standup", "fields": [], "learned": true}]},
         ]});
         let text = format_results(&answer);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("SCORE"), "{text}");
         assert!(lines[1].contains("1.00") && lines[1].contains("mial → mail, send"), "{text}");
-        assert!(lines[2].contains("0.26") && text.ends_with("2 tools"), "{text}");
+        assert!(
+            lines[2].contains("0.26")
+                && lines[2].contains("standup (learned)")
+                && text.ends_with("2 tools"),
+            "{text}"
+        );
         assert!(format_results(&json!({"results": []})).contains("no tool fits"));
     }
 }

@@ -26,7 +26,7 @@ data: /var/lib/t
 redis: redis://:redis-pass@127.0.0.1:6379/0
 default_guest_modules: p,m
 server: { allowed_hosts: [Tools.example], allowed_origins: ['https://c.example'], public_url: 'https://Tools.example/', max_body: 1MiB, min_sandbox: fenced,
-  search: { mode: auto, keys: { k1: deferred }, always: [fs.read], auto_tokens: 500 } }
+  search: { mode: auto, keys: { k1: deferred }, always: [fs.read], auto_tokens: 500, learn: [acme] } }
 limits: { calls: 7, calls_per_key: 6, calls_per_source: 5, calls_per_key_and_source: 2, result_bytes: 64KiB }
 approvals:
   expires: 90s

@@ -21,6 +21,9 @@ section! {
         /// The largest list, in tokens, that `auto` sends to a client that does not search itself: from 1 to 1000000.
         /// Default: 10000.
         pub auto_tokens: usize = count(1_000_000), default ListingOptions::DEFAULT_AUTO_TOKENS;
+        /// Organisations in which tool search learns which tools are called after a query, `*` for each: each learns for
+        /// itself, in the store. What an organisation that is not named learned before is removed. Default: none.
+        pub learning_orgs as "learn": Vec<String> = list(text());
     }
 }
 
@@ -32,6 +35,7 @@ impl ToolListingConfig {
             key_modes: self.key_modes.clone(),
             always_listed: self.always_listed.clone(),
             auto_tokens: self.auto_tokens,
+            learning_orgs: self.learning_orgs.clone(),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::naive_ranking::{self, StatisticTools};
 use crate::{
-    AnalyzedTool, IndexSegment, QuantizedVector, QueryVectors, RankingWeights, SearchHit,
-    SearchIndex, SentenceVectors, ToolText, VectorTable,
+    AnalyzedTool, IndexSegment, QuantizedVector, QueryVectors, RankingInputs, RankingWeights,
+    SearchHit, SearchIndex, SentenceVectors, ToolText, VectorTable,
 };
 
 const WORDS: [&str; 24] = [
@@ -183,7 +183,8 @@ fn search_all(segments: &[Arc<IndexSegment>], tables: &[Arc<VectorTable>]) -> Ve
     let vectors = [QueryVectors::from_texts(texts.into_iter().flatten())];
     let sentences = SentenceVectors { tools: tables, queries: &vectors };
     let search = |query: &&str| {
-        let with_model = default.search_with_sentences(&[query], Some(sentences), 100);
+        let inputs = RankingInputs { sentences: Some(sentences), ..RankingInputs::default() };
+        let with_model = default.search_with(&[query], inputs, 100);
         [lexical.search(&[query], 100), default.search(&[query], 100), with_model]
     };
     let mut found: Vec<_> = QUERIES.iter().flat_map(search).collect();

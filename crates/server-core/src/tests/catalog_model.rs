@@ -255,7 +255,7 @@ impl ModelServer {
             limit: 20,
             budget: None,
         };
-        let reply = self.search.search_view(view, &request).await;
+        let reply = self.search.search_view(view, None, &request).await;
         serde_json::to_value(reply).unwrap()["results"].to_string()
     }
 }

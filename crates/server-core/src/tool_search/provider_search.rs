@@ -131,7 +131,7 @@ async fn find_rendered(
     let rendered = state.tool_lists.render_view(view, format, NameStyle::Safe);
     let wider =
         SearchRequest { limit: request.limit + list.deferral.max_loaded(), ..request.clone() };
-    let entries = state.tool_search.find_tools(view, &wider).await.into_iter();
+    let entries = state.tool_search.find_tools(view, (principal, &wider)).await.into_iter();
     let found = entries.filter(|entry| list.is_deferred(entry)).filter_map(|entry| {
         let name = entry.name.as_str();
         let alias = rendered.names.alias_of(name).unwrap_or(name).to_owned();

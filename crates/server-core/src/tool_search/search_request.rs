@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use catalog::CatalogEntry;
 use gateway::CatalogView;
+use identity::Principal;
 use schemars::JsonSchema;
 use search::{
     MAX_QUERIES, MAX_QUERY_BYTES, MAX_RESULTS, PackedTool, PackingBudget, QueryVectors, TermMatch,
@@ -121,6 +122,10 @@ struct MatchedWord {
     /// Fields with the word: `name`, `title`, `description`, `parameter_name`, `parameter_text`,
     /// `source`.
     fields: Vec<&'static str>,
+    /// True if the tool was called after queries with this word, by callers of the own organisation, which raised it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    learned: bool,
 }
 
 impl SearchIndexCache {
@@ -129,14 +134,25 @@ impl SearchIndexCache {
         self.sentences.as_ref()?.embed_queries(queries).await
     }
 
+    /// Searches an index, with what the caller's organisation learned, and remembers what was found.
     fn search_index<'i>(
         &self,
         index: &'i ViewIndex,
-        request: &SearchRequest,
+        (principal, request): (Option<&Principal>, &SearchRequest),
         vectors: Option<&[Option<QueryVectors>]>,
     ) -> Vec<FoundTool<'i>> {
         let sentences = self.sentences.as_deref().zip(vectors);
-        let found = index.search(&request.queries, request.limit, sentences);
+        let learning = self.learning.as_deref().zip(principal);
+        let learning = learning.and_then(|(it, caller)| it.begin_search(caller, &request.queries));
+        let learned = learning.as_ref().map(|it| {
+            let positions = index.tool_positions();
+            it.learned_terms(|tool| index.position_of(positions, tool))
+        });
+        let learned = learned.unwrap_or_default();
+        let found = index.search(&request.queries, request.limit, sentences, &learned);
+        if let Some(learning) = learning {
+            learning.remember(found.iter().map(|it| (&it.entry.tool_key, it.hit.query)));
+        }
         if sentences.is_some() {
             // The search may have read vectors, which count too.
             self.evict_indexes();
@@ -144,23 +160,29 @@ impl SearchIndexCache {
         found
     }
 
-    /// Searches a view and returns the tools, the best first.
+    /// Searches the view of a caller and returns the tools, the best first.
     pub(super) async fn find_tools(
         &self,
         view: &CatalogView,
-        request: &SearchRequest,
+        (principal, request): (&Principal, &SearchRequest),
     ) -> Vec<Arc<CatalogEntry>> {
         let vectors = self.embed_queries(&request.queries).await;
         let index = self.index_of(view);
-        let found = self.search_index(&index, request, vectors.as_deref());
+        let found = self.search_index(&index, (Some(principal), request), vectors.as_deref());
         found.into_iter().map(|it| Arc::clone(it.entry)).collect()
     }
 
-    /// Searches a view and fits the definitions into the budget.
-    pub async fn search_view(&self, view: &CatalogView, request: &SearchRequest) -> SearchReply {
+    /// Searches a view and fits the definitions into the budget. Without its caller nothing is learned, and
+    /// nothing that was learned counts.
+    pub async fn search_view(
+        &self,
+        view: &CatalogView,
+        principal: Option<&Principal>,
+        request: &SearchRequest,
+    ) -> SearchReply {
         let vectors = self.embed_queries(&request.queries).await;
         let index = self.index_of(view);
-        let found = self.search_index(&index, request, vectors.as_deref());
+        let found = self.search_index(&index, (principal, request), vectors.as_deref());
         let model = self.sentences.as_ref().filter(|_| vectors.is_some());
         let tools = found.iter().map(|it| (it.entry.name.as_str(), &*it.entry.tool));
         let packed = pack_results(tools, PackingBudget { tokens: request.budget });
@@ -197,6 +219,7 @@ fn matched_word(it: &TermMatch) -> MatchedWord {
         word: it.word.clone(),
         correction: it.correction.clone(),
         fields: it.fields.iter().map(|field| field.as_str()).collect(),
+        learned: it.is_learned,
     }
 }
 

@@ -19,8 +19,8 @@ const LARGE_TEXT: usize = 900 << 10;
 /// Each request is measured several times, each with another catalog: the machine may be busy in one of them.
 const ROUNDS: usize = 4;
 /// What a request may take in the large catalog, as a multiple of the small one and beside it. Without the
-/// moving away, the first list takes a hundred times as long.
-const MAX_GROWTH: u32 = 6;
+/// moving away, a search takes sixteen times as long, and a call seventy times.
+const MAX_GROWTH: u32 = 3;
 const ALLOWANCE: Duration = Duration::from_millis(3);
 
 fn offers(size: usize, round: usize) -> Vec<Offer> {
@@ -159,9 +159,9 @@ async fn no_request_holds_its_thread_longer_where_there_is_more() {
 
 /// Control: on a runtime of one thread, no other thread can take the connections.
 #[tokio::test]
-async fn on_one_thread_large_lists_and_calls_hold_it() {
+async fn on_one_thread_large_searches_and_calls_hold_it() {
     let slow = slow_requests(ConnectionWorkers::on_current_runtime).await;
-    for name in ["tools/list", "search_tools", "tools/call", "POST /v1/calls"] {
+    for name in ["search_tools", "tools/call", "POST /v1/calls"] {
         assert!(slow.contains(&name), "{name}: {slow:?}");
     }
 }

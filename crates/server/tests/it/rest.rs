@@ -9,6 +9,7 @@ mod keys;
 mod pins;
 mod records;
 mod search;
+mod search_learning;
 mod sentence_search;
 mod sources;
 mod tool_search;

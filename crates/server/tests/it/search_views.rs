@@ -130,7 +130,7 @@ fn searched(server: &FixtureServer, view: &CatalogView, query: &str) -> Vec<(Str
     let queries = vec![query.to_owned()];
     let request = SearchRequest { queries, limit: RESULTS, budget: None };
     // Without a sentence model there is nothing to wait for.
-    let reply = server.state.tool_search.search_view(view, &request).now_or_never().unwrap();
+    let reply = server.state.tool_search.search_view(view, None, &request).now_or_never().unwrap();
     let reply: Value = serde_json::to_value(&reply).unwrap();
     let results = reply["results"].as_array().unwrap().iter();
     let pair =

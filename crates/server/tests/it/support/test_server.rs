@@ -10,6 +10,7 @@ use identity::{NewKey, Principal, Right};
 use intake::{ConfiguredSource, PinRegistry, SourceSupervisor, SupervisorTimeouts};
 use ledger::FileLedger;
 use server::HttpService;
+use server_core::tool_search::SearchLearning;
 use server_core::{
     CallCounters, EventLog, Hosts, KeyStore, ServerComponents, SteadyClock, TokenIssuers,
 };
@@ -63,6 +64,8 @@ pub(crate) struct ServerSetup {
     pub(crate) programs: Option<Arc<dyn server_core::ProgramRunner>>,
     /// Vectors of tools by a sentence model.
     pub(crate) sentence_vectors: Option<Arc<server_core::tool_search::SentenceVectors>>,
+    /// Store in which tool search learns as the listing options say; without it nothing is learned.
+    pub(crate) learning_store: Option<Arc<dyn Store>>,
     /// Sends events to webhooks.
     pub(crate) webhooks: Option<Arc<dyn server_core::webhook::WebhookTransport>>,
     /// The catalogue.
@@ -86,11 +89,20 @@ pub(crate) struct FixtureServer {
     pub(crate) issuers: Arc<TokenIssuers>,
 }
 
-fn source_listing(offers: Vec<Offer>, about: Option<tool::Json>) -> SourceListing {
-    SourceListing { offers, initialize_result: about, ..SourceListing::default() }
+/// The first answer of its source: these offers, unless it is an error.
+fn first_answer(
+    answer: Option<MockListing>,
+    (offers, initialize_result): (Vec<Offer>, Option<tool::Json>),
+) -> MockListing {
+    let listing = SourceListing { offers, initialize_result, ..SourceListing::default() };
+    answer.unwrap_or(MockListing::Listing(listing))
 }
 
-async fn load_keys(store: Arc<dyn Store>, anonymous: Option<PermissionLevel>) -> Arc<KeyStore> {
+async fn load_keys(
+    store: Option<Arc<dyn Store>>,
+    anonymous: Option<PermissionLevel>,
+) -> Arc<KeyStore> {
+    let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
     let (keys, problems) = KeyStore::load(store, anonymous).await.unwrap();
     assert_eq!(problems, []);
     Arc::new(keys)
@@ -108,14 +120,13 @@ impl FixtureServer {
 
     pub(crate) async fn with_setup(setup: ServerSetup) -> Self {
         let (ledger, clock) = (Arc::new(MemoryLedger::default()), Arc::new(FakeClock::default()));
+        let learning = search_learning(&setup, &clock);
         let inspector = setup.file_ledger.clone().map(|files| files as Arc<dyn RecordInspector>);
         let (kept, counts) = (ledger_ports(setup.file_ledger, &ledger), CallCounters::default());
-        let listing = source_listing(setup.offers, setup.source_about);
-        let first = setup.first_answer.unwrap_or(MockListing::Listing(listing));
+        let first = first_answer(setup.first_answer, (setup.offers, setup.source_about));
         let source = Arc::new(MockSource::new("s", first));
         let intake = start_intake(&source, (setup.kind, setup.trust), (&ledger, &clock)).await;
-        let store = setup.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        let keys = load_keys(store, setup.anonymous_level).await;
+        let keys = load_keys(setup.store, setup.anonymous_level).await;
         let gateway = Gateway::new(gateway::GatewayComponents {
             current: intake.current_snapshot(),
             ledger: counts.wrap_ledger(kept.0),
@@ -125,7 +136,7 @@ impl FixtureServer {
             approvals: setup.approval_settings.map(|it| in_memory_approvals(&keys, it)),
             options: setup.options,
         });
-        let gateway = Arc::new(with_artifacts(gateway, setup.artifacts));
+        let gateway = Arc::new(with_ports(gateway, setup.artifacts, learning.as_ref()));
         let issuers = Arc::new(TokenIssuers::default());
         let state = McpServerState::new(ServerComponents {
             gateway: Arc::clone(&gateway),
@@ -144,6 +155,7 @@ impl FixtureServer {
             node_registry: setup.node_registry,
             programs: setup.programs,
             sentence_vectors: setup.sentence_vectors,
+            search_learning: learning,
             package_registry: setup.package_registry,
             plugins: setup.plugins,
             configuration: setup.configuration,
@@ -349,14 +361,26 @@ async fn start_intake(
     Arc::new(intake)
 }
 
-fn with_artifacts(
-    gateway: Gateway,
+/// Learns in the store of the setup, if there is one.
+fn search_learning(setup: &ServerSetup, clock: &Arc<FakeClock>) -> Option<Arc<SearchLearning>> {
+    let (store, key) = (Arc::clone(setup.learning_store.as_ref()?), Secret::new("key"));
+    let clock = Arc::clone(clock) as _;
+    Some(Arc::new(SearchLearning::new(&setup.listing_options, store, clock, &key)))
+}
+
+/// Adds a store of large results and an observer of calls, if there are any.
+fn with_ports(
+    mut gateway: Gateway,
     store: Option<Arc<dyn tool::artifact::ArtifactStore>>,
+    learning: Option<&Arc<SearchLearning>>,
 ) -> Gateway {
-    match store {
-        Some(store) => gateway.with_artifacts(store),
-        None => gateway,
+    if let Some(store) = store {
+        gateway = gateway.with_artifacts(store);
     }
+    if let Some(learning) = learning {
+        gateway = gateway.with_call_observer(Arc::clone(learning) as _);
+    }
+    gateway
 }
 
 /// The record, to write and to read.

@@ -1,0 +1,175 @@
+//! Quality of learning: one half of the queries of a set is learned, and the other half is measured.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use search::{
+    CallerMark, LearnedTerms, LearnedTool, RankingInputs, SearchIndex, ToolEvidence, query_stems,
+};
+use serde_json::{Value, json};
+
+use super::retrieval_data::{JudgedQuery, RetrievalSet};
+use super::retrieval_quality::{DEPTH, Quality, judge_queries};
+use crate::target_check::at_least_target;
+
+/// Sets that are measured.
+pub(super) const LEARNING_SETS: [&str; 4] =
+    ["metatool_single", "stabletoolbench", "livemcpbench", "bfcl_v4"];
+/// Points by which a set may fall below the ranking without learning.
+const MAX_LOSS: f64 = 0.5;
+/// The day of all calls.
+const DAY: u32 = 1;
+
+const LEARNING_HEAD: &str = "\
+\n## Learning\n
+Every other query of a set is learned: each of a number of callers searches for it and calls its right tools. The others are measured, without \
+learning and with it, by one caller and by three, which are the same for all queries. Evidence has the bounds of the server. Nobody calls a wrong tool here, so the figures are \
+upper bounds; queries of a set that name other tools than the learned ones can only lose.\n";
+
+/// Figures of one set.
+#[derive(Debug)]
+pub(super) struct LearnedQuality {
+    name: &'static str,
+    learned_queries: usize,
+    measured_queries: usize,
+    /// Without learning.
+    default: Quality,
+    /// Each learned query by one caller.
+    one_caller: Quality,
+    /// Each learned query by three callers.
+    three_callers: Quality,
+}
+
+/// Measures one set without and with learning.
+pub(super) fn measure_learning(name: &'static str, set: &RetrievalSet) -> LearnedQuality {
+    let of_half = |half: usize| set.queries.iter().skip(half).step_by(2).collect::<Vec<_>>();
+    let (learned, measured) = (of_half(0), of_half(1));
+    let index = SearchIndex::build(&set.tools);
+    let measure = |callers: u32| {
+        let evidence = StemEvidences::from_calls(&learned, callers);
+        judge_queries(&measured, |queries| {
+            let terms: Vec<LearnedTerms> = queries.iter().map(|it| evidence.terms_of(it)).collect();
+            let inputs = RankingInputs { learned: &terms, ..RankingInputs::default() };
+            index.search_with(queries, inputs, DEPTH)
+        })
+    };
+    LearnedQuality {
+        name,
+        learned_queries: learned.len(),
+        measured_queries: measured.len(),
+        default: measure(0),
+        one_caller: measure(1),
+        three_callers: measure(3),
+    }
+}
+
+/// Learned tools by stem.
+struct StemEvidences {
+    numbers: HashMap<String, u64>,
+    tools: HashMap<u64, Vec<LearnedTool>>,
+}
+
+impl StemEvidences {
+    /// Learns that each of a number of callers called the right tools of queries.
+    fn from_calls(queries: &[&JudgedQuery], callers: u32) -> Self {
+        let mut numbers: HashMap<String, u64> = HashMap::new();
+        let mut by_tool: HashMap<usize, ToolEvidence> = HashMap::new();
+        for judged in queries {
+            for query in &judged.queries {
+                let stems = query_stems(query).into_iter().map(|stem| {
+                    let next = numbers.len() as u64;
+                    *numbers.entry(stem).or_insert(next)
+                });
+                let stems: Vec<u64> = stems.collect();
+                for caller in 0..callers {
+                    let mark = CallerMark { key: caller, subject: caller };
+                    for tool in &judged.gold {
+                        by_tool.entry(*tool).or_default().add_call(&stems, mark, DAY);
+                    }
+                }
+            }
+        }
+        let mut tools: HashMap<u64, Vec<LearnedTool>> = HashMap::new();
+        for (&position, evidence) in &by_tool {
+            for it in evidence.stems() {
+                let learned = LearnedTool { position, strength: it.strength(DAY) };
+                tools.entry(it.stem).or_default().push(learned);
+            }
+        }
+        for of_stem in tools.values_mut() {
+            of_stem.sort_by(|one, other| {
+                let by_strength = other.strength.total_cmp(&one.strength);
+                by_strength.then(one.position.cmp(&other.position))
+            });
+            of_stem.truncate(search::MAX_STEM_TOOLS);
+        }
+        Self { numbers, tools }
+    }
+
+    fn terms_of(&self, query: &str) -> LearnedTerms {
+        let of_stem = |stem: String| self.tools.get(self.numbers.get(&stem)?).cloned();
+        query_stems(query).into_iter().map(|stem| of_stem(stem).unwrap_or_default()).collect()
+    }
+}
+
+/// Writes the table of all sets.
+pub(super) fn write_learning(f: &mut fmt::Formatter<'_>, sets: &[LearnedQuality]) -> fmt::Result {
+    writeln!(f, "{LEARNING_HEAD}")?;
+    writeln!(f, "| set | learned | measured | default R@5 | one caller | three callers | to be |")?;
+    writeln!(f, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+    for set in sets {
+        let [default, one, three] =
+            [set.default, set.one_caller, set.three_callers].map(|it| it.recall_5);
+        let goal = at_least_target(one.min(three), default - MAX_LOSS, "");
+        let LearnedQuality { name, learned_queries, measured_queries, .. } = set;
+        writeln!(
+            f,
+            "| {name} | {learned_queries} | {measured_queries} | {default:.1} | {one:.1} | {three:.1} | {goal} |"
+        )?;
+    }
+    Ok(())
+}
+
+/// The table of all sets alone.
+#[derive(Debug)]
+pub(super) struct LearningTable(pub(super) Vec<LearnedQuality>);
+
+impl fmt::Display for LearningTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_learning(f, &self.0)
+    }
+}
+
+/// Returns the figures as JSON.
+pub(super) fn learning_json(sets: &[LearnedQuality]) -> Value {
+    let set = |it: &LearnedQuality| {
+        json!({
+            "name": it.name,
+            "learned_queries": it.learned_queries,
+            "measured_queries": it.measured_queries,
+            "default_recall_5": it.default.recall_5,
+            "one_caller_recall_5": it.one_caller.recall_5,
+            "three_callers_recall_5": it.three_callers.recall_5,
+        })
+    };
+    sets.iter().map(set).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StemEvidences;
+    use crate::search::retrieval_data::JudgedQuery;
+
+    #[test]
+    fn the_right_tools_of_learned_queries_have_evidence_by_their_callers() {
+        let judged = JudgedQuery { queries: vec!["forecasts for Rome".to_owned()], gold: vec![7] };
+        let strength = |callers| {
+            let evidence = StemEvidences::from_calls(&[&judged], callers);
+            let terms = evidence.terms_of("forecast of snow");
+            terms.concat().iter().map(|it| (it.position, it.strength)).collect::<Vec<_>>()
+        };
+        assert_eq!(strength(0), []);
+        assert_eq!(strength(3), [(7, 0.6)]);
+        assert!(strength(1)[0].1 < 0.34);
+    }
+}

@@ -61,6 +61,11 @@ impl PersonaSet {
         self
     }
 
+    /// Returns the sources for keys without a persona; `None` if they are not restricted.
+    pub fn guest_modules(&self) -> Option<&BTreeSet<String>> {
+        self.guest_modules.as_ref()
+    }
+
     /// Returns a persona by name.
     pub fn find_persona(&self, name: &str) -> Option<&Persona> {
         self.by_name.get(name)

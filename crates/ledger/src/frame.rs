@@ -145,6 +145,11 @@ pub(crate) fn decode_frame(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
     if read_array(whole, 4).map(u32::from_le_bytes) != Some(frame_crc(whole)) {
         return Err(FrameError::ChecksumMismatch);
     }
+    decode_verified_frame(whole)
+}
+
+/// Decodes a frame whose length and checksum were verified.
+pub(crate) fn decode_verified_frame(whole: &[u8]) -> Result<Frame<'_>, FrameError> {
     let form = whole
         .get(8)
         .copied()

@@ -3,9 +3,11 @@
 use std::io;
 
 use crate::disk::DiskFile;
-use crate::frame::{FRAME_HEADER_BYTES, Frame, FrameError, decode_frame, frame_length};
+use crate::frame::{
+    FRAME_HEADER_BYTES, Frame, FrameError, decode_frame, decode_verified_frame, frame_length,
+};
 use crate::legacy_tail::LegacyTail;
-use crate::slice::rest;
+use crate::slice::{prefix, rest};
 
 const READ_CHUNK_BYTES: usize = 256 << 10;
 
@@ -150,8 +152,8 @@ impl<'f> FrameReader<'f> {
         let at = self.file_position();
         let place = self.position;
         self.position += length;
-        // Already validated; decoded again only for the buffer's lifetime.
-        match decode_frame(rest(&self.buffer, place)) {
+        // Decoded again only for the buffer's lifetime.
+        match decode_verified_frame(prefix(rest(&self.buffer, place), length)) {
             Ok(frame) => Ok(ReadStep::Frame(at, frame)),
             Err(why) => Ok(ReadStep::Garbage { at, why }),
         }

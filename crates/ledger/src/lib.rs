@@ -37,6 +37,7 @@ mod repair_plan;
 mod retention;
 mod search_fields;
 mod segment;
+mod segment_calls;
 mod segment_filter;
 mod segment_scan;
 pub mod signed_checkpoint;

@@ -140,11 +140,18 @@ impl RecordIndex {
         }
     }
 
+    /// Adds a segment after the others, whose records are not in the index yet.
+    pub(crate) fn begin_segment(&mut self, span: SegmentSpan) {
+        self.spans.push(span);
+        self.evicted.begin_segment(span.number);
+    }
+
     pub(crate) fn push_entry(&mut self, entry: IndexEntry) {
         if self.spans.last().is_none_or(|span| span.number != entry.position.segment_number) {
-            self.spans
-                .push(SegmentSpan { number: entry.position.segment_number, first_seq: entry.seq });
-            self.evicted.begin_segment(entry.position.segment_number);
+            self.begin_segment(SegmentSpan {
+                number: entry.position.segment_number,
+                first_seq: entry.seq,
+            });
         }
         if self.entries.len() >= self.max_entries
             && let Some(oldest) = self.entries.pop_front()

@@ -6,6 +6,7 @@
 //! record: after a power failure any part of the unsynced data may remain. Without a power failure
 //! nothing is lost, so only the beginning of one frame may remain at the end.
 
+mod parallel_scan;
 mod segment_classifier;
 
 use std::io;
@@ -24,9 +25,11 @@ use crate::legacy_tail::{self, LegacyTail, LegacyTailScan};
 use crate::segment::{
     SEGMENT_HEADER_BYTES, WriterDir, file_numbers, parse_segment_name, segment_name,
 };
+use crate::segment_calls::SegmentCalls;
 use crate::segment_scan::{LocatedCheckpoint, SegmentScan};
 use crate::tombstone::{self, Tombstone};
 use crate::writer_progress::{self, FoundProgress};
+use parallel_scan::scan_segments;
 use segment_classifier::SegmentClassifier;
 
 /// Scanned record of one writer.
@@ -76,6 +79,8 @@ pub(crate) struct RecordSegment {
     /// Whether the segment has damage. It is evidence then, and is not rewritten.
     pub(crate) is_damaged: bool,
     pub(crate) checkpoints: Vec<LocatedCheckpoint>,
+    /// What its frames change about the open calls; `None` if only a replay tells.
+    pub(crate) calls: Option<SegmentCalls>,
 }
 
 /// Returns the numbers of `writer`'s segments among `names`, in order.
@@ -116,8 +121,9 @@ impl RecordScan {
         survey.legacy_tail =
             legacy_tail::read_tail(writer_dir, &numbers).map_err(|error| told(&error))?;
         let mut scans = Vec::new();
-        for &number in &numbers {
-            match SegmentScan::scan_segment(writer_dir, number, survey.legacy_tail.tail.as_ref()) {
+        for (number, scan) in scan_segments(writer_dir, &numbers, survey.legacy_tail.tail.as_ref())
+        {
+            match scan {
                 Ok(scan) => scans.push(scan),
                 Err(error) => survey.mark_unreadable(writer_dir, number, &error),
             }
@@ -137,7 +143,7 @@ impl RecordScan {
         .classify_all(&scans);
         survey.check_newest_segment(writer_dir, numbers.last().copied().unwrap_or(gone));
         survey.check_legacy_tail(writer_dir);
-        survey.assign_checkpoints(scans);
+        survey.assign_contents(scans);
         Ok(survey)
     }
 
@@ -309,10 +315,12 @@ impl RecordScan {
         });
     }
 
-    fn assign_checkpoints(&mut self, scans: Vec<SegmentScan>) {
+    /// Assigns to each segment what its scan knows of the frames before its end.
+    fn assign_contents(&mut self, scans: Vec<SegmentScan>) {
         for (part, scan) in self.segments.iter_mut().zip(scans) {
             part.checkpoints = scan.checkpoints;
             part.checkpoints.retain(|mark| mark.offset < part.end_offset);
+            part.calls = scan.calls.filter(|_| part.end_offset == scan.end_offset);
         }
     }
 
@@ -322,18 +330,21 @@ impl RecordScan {
         writer_dir: &WriterDir,
         visit: &mut dyn FnMut(&RecordSegment, u64, &Frame<'_>),
     ) -> Result<(), LedgerError> {
-        for part in &self.segments {
-            read_segment(writer_dir, (part, self.legacy_tail.tail.as_ref()), visit).map_err(
-                |error| {
-                    io_failure(
-                        &format!("the segment `{}` cannot be read", part.name),
-                        &writer_dir.dir,
-                        &error,
-                    )
-                },
-            )?;
-        }
-        Ok(())
+        self.segments.iter().try_for_each(|part| self.replay_segment(writer_dir, part, visit))
+    }
+
+    /// Visits every recorded frame of one segment in order.
+    pub(crate) fn replay_segment(
+        &self,
+        writer_dir: &WriterDir,
+        part: &RecordSegment,
+        visit: &mut dyn FnMut(&RecordSegment, u64, &Frame<'_>),
+    ) -> Result<(), LedgerError> {
+        let read = read_segment(writer_dir, (part, self.legacy_tail.tail.as_ref()), visit);
+        read.map_err(|error| {
+            let what = format!("the segment `{}` cannot be read", part.name);
+            io_failure(&what, &writer_dir.dir, &error)
+        })
     }
 
     /// Returns the last recorded checkpoint.

@@ -19,11 +19,12 @@ use crate::integrity_finding::{DamageKind, DiscardedRange, IntegrityFinding};
 use crate::ledger_inner::LedgerInner;
 use crate::ledger_options::LedgerOptions;
 use crate::legacy_tail;
-use crate::record_index::{FramePosition, IndexEntry, IndexFacts, SearchKey};
+use crate::record_index::{FramePosition, IndexEntry, IndexFacts, SearchKey, SegmentSpan};
 use crate::record_scan::{RecordScan, RecordSegment};
 use crate::repair_plan::RepairPlan;
 use crate::search_fields::{SearchFacts, search_fields};
 use crate::segment::WriterDir;
+use crate::segment_calls::OpenCalls;
 use crate::sync_thread::{SyncThread, UnsyncedFile};
 
 /// A last segment below this size, and below half of a full one, is rewritten at the start, so that
@@ -74,9 +75,14 @@ pub(crate) fn open_ledger(
     let last = survey.last_seq.max(survey.required_seq);
     let inner = Arc::new(LedgerInner::new(writer_dir, clock, options, last + 1));
     let mut reading = RecoveryScan::new(&inner, &survey);
-    survey.replay_frames(&inner.writer_dir, &mut |part, at, frame| {
-        reading.visit_frame(part, at, frame);
-    })?;
+    for part in &survey.segments {
+        if reading.skip_segment(part) {
+            continue;
+        }
+        survey.replay_segment(&inner.writer_dir, part, &mut |part, at, frame| {
+            reading.visit_frame(part, at, frame);
+        })?;
+    }
     reading.limit_relocation(&survey);
     let told =
         |error: &io::Error| io_failure("the record cannot be opened", &inner.writer_dir.dir, error);
@@ -171,7 +177,7 @@ struct RecoveryScan<'a> {
     is_too_large: bool,
     /// Offset of the carried-over frames in each segment.
     relocated_offsets: HashMap<u32, u64>,
-    open_calls: HashMap<CallId, (u64, Option<SearchKey>)>,
+    open_calls: OpenCalls,
     /// Records from this number on are found by their search fields.
     first_searchable: u64,
     records: u64,
@@ -209,6 +215,22 @@ impl<'a> RecoveryScan<'a> {
                 .saturating_sub(inner.options.max_index_entries as u64),
             records: 0,
         }
+    }
+
+    /// Applies a segment whose frames the first scan has read, if nothing but its open calls is
+    /// needed of it. Returns `false` if its frames must be visited.
+    fn skip_segment(&mut self, part: &RecordSegment) -> bool {
+        let chained = self.chained_seq.saturating_add(1);
+        let needed = self.first_searchable.min(chained).min(self.resume_point.first_relocated);
+        let is_old = !part.is_damaged && part.last_seq < needed;
+        let Some(calls) = part.calls.as_ref().filter(|_| is_old) else { return false };
+        if let Some(first_seq) = part.first_seq {
+            let span = SegmentSpan { number: part.number, first_seq };
+            self.inner.lock_index().begin_segment(span);
+        }
+        self.records += calls.records;
+        calls.apply_to(&mut self.open_calls);
+        true
     }
 
     fn visit_frame(&mut self, part: &RecordSegment, at: u64, frame: &Frame<'_>) {

@@ -14,6 +14,7 @@ use crate::legacy_tail::LegacyTail;
 use crate::segment::{
     SEGMENT_HEADER_BYTES, SegmentHeader, SegmentHeaderError, WriterDir, segment_name,
 };
+use crate::segment_calls::SegmentCalls;
 
 /// Maximum number of faults stored for one segment; one of them decides how it is handled.
 const MAX_FAULTS: usize = 1_000;
@@ -36,6 +37,8 @@ pub(crate) struct SegmentScan {
     pub(crate) faults: Vec<ScanFault>,
     pub(crate) more_faults: u64,
     pub(crate) checkpoints: Vec<LocatedCheckpoint>,
+    /// What all its frames change about the open calls; `None` after some were discarded.
+    pub(crate) calls: Option<SegmentCalls>,
 }
 
 /// Something that does not fit.
@@ -115,6 +118,7 @@ impl SegmentScan {
             faults: Vec::new(),
             more_faults: 0,
             checkpoints: Vec::new(),
+            calls: Some(SegmentCalls::default()),
         }
     }
 
@@ -161,6 +165,7 @@ impl SegmentScan {
         self.first_seq = self.first_seq.or(Some(frame.seq));
         self.last_seq = Some(frame.seq);
         self.end_offset = at + frame.bytes.len() as u64;
+        self.calls.iter_mut().for_each(|calls| calls.visit_frame(frame));
         if frame.kind == RecordKind::Checkpoint {
             self.visit_checkpoint(writer, at, frame);
         }
@@ -209,6 +214,7 @@ impl SegmentScan {
         }
         let forgotten = self.last_seq.map_or(0, |old| old.saturating_sub(limit) + 1);
         self.end_offset = cut;
+        self.calls = None;
         self.last_seq = last;
         self.first_seq = self.first_seq.filter(|_| last.is_some());
         self.faults.retain(|fault| fault.offset < cut);

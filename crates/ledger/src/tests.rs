@@ -11,5 +11,6 @@ mod outage;
 mod reading;
 mod retain;
 pub(crate) mod sim_disk;
+mod start;
 pub(crate) mod tamper;
 mod tamper_gone;

@@ -81,7 +81,8 @@ impl KeyStore {
     }
 
     /// Restricts users without a persona to these sources, except for the owner
-    /// (`default_guest_modules` of the module API); `None` means no restriction.
+    /// (`default_guest_modules` of the module API); `None` means no restriction. Without a change it
+    /// recomputes no principal.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable; the ring then stays unchanged.
@@ -89,7 +90,13 @@ impl KeyStore {
         &self,
         modules: Option<BTreeSet<String>>,
     ) -> Result<(), StoreError> {
-        self.guest_sources.store(modules.map(Arc::new));
+        let modules = modules.map(Arc::new);
+        let before = self.guest_sources.swap(modules.clone());
+        // The ring lacks a change whose reload failed or is under way.
+        let is_active = self.key_ring().personas().guest_modules() == modules.as_deref();
+        if before == modules && is_active {
+            return Ok(());
+        }
         self.reload_directory().await.map(drop)
     }
 

@@ -42,11 +42,12 @@ use cli_core::process_launcher::child_launcher;
 use cli_core::server_launcher::LaunchOptions;
 use config::{Config, ServerConfig};
 
-/// First stage: the store, the keys and the record's key.
+/// First stage: the store, the keys, the record and its key.
 pub(super) struct AppStorage {
     pub(super) keys: Arc<KeyStore>,
     pub(super) store: Arc<dyn Store>,
     pub(super) record_key: CheckpointSigningKey,
+    pub(super) ledger: Arc<FileLedger>,
     /// Rows of the store that were rejected.
     pub(super) rejected: watch::Receiver<Vec<RejectedRow>>,
 }
@@ -173,10 +174,8 @@ impl CoreComponents {
         storage: AppStorage,
         clocks: &ClockPair,
     ) -> Result<Self, CommandError> {
-        let AppStorage { keys, store, record_key, .. } = storage;
+        let AppStorage { keys, store, record_key, ledger, .. } = storage;
         let (config, clock) = (&start.config, &clocks.system_clock);
-        let records_dir = start.data_dir_lock.dir().records_dir();
-        let ledger = data_storage::open_ledger(records_dir, config.segment_bytes, clock).await?;
         let egress = startup_tasks.join_tasks().await?;
         let events = EventLog::new(Arc::clone(clock));
         let audit_log = ObservedAuditLog::wrap(&ledger, &events);

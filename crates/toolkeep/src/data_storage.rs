@@ -1,7 +1,6 @@
 //! Opens the stores in the data directory: the row store, the record, pins, tool packages and
 //! artifacts.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use intake::PinRegistry;
@@ -44,11 +43,12 @@ pub(crate) async fn open_store(
 /// Opens the record and reports what recovery found. Scanning waits for the disk, so it runs on a
 /// blocking thread.
 pub(crate) async fn open_ledger(
-    records_dir: PathBuf,
-    segment_bytes: u64,
+    start: &LaunchOptions,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<FileLedger>, CommandError> {
     let clock = Arc::clone(clock);
+    let records_dir = start.data_dir_lock.dir().records_dir();
+    let segment_bytes = start.config.segment_bytes;
     let options = ledger::LedgerOptions { segment_bytes, ..ledger::LedgerOptions::default() };
     let opened = tokio::task::spawn_blocking(move || {
         FileLedger::open_directory(&records_dir, Arc::new(OsDisk), clock, options)

@@ -128,12 +128,12 @@ async fn start_app(start: LaunchOptions) -> Result<RunningServer, CommandError> 
     let rejected = store.rejected_rows();
     let store: Arc<dyn Store> = store;
     let clocks = ClockPair::restore_from(store.as_ref(), start.accepts_clock).await?;
-    let keys = Arc::new(load_keys(Arc::clone(&store), &start).await?);
+    let (keys, ledger) = open_keys_and_record(&store, &start, &clocks).await?;
     let now = clocks.steady_clock.wall_now();
     let key_changes =
         create_initial_keys(&start.data_dir_lock, &keys, now, start.recreates_keys).await?;
     let invalid_keys = find_invalid_keys(&start, &keys, now);
-    let storage = AppStorage { keys, store, record_key, rejected: rejected.clone() };
+    let storage = AppStorage { keys, store, record_key, ledger, rejected: rejected.clone() };
     let app = build_app(&start, startup_tasks, storage, &clocks).await?;
     app.intake.add_source(problem_reports::store_problems(&rejected.borrow()));
     record_revocations(&app, &key_changes, now)?;
@@ -219,6 +219,18 @@ fn spawn_interface_upkeep(tasks: &TaskTracker, state: McpServerState, stop: Canc
             () = stop.cancelled() => {}
         }
     }));
+}
+
+/// Loads the keys and opens the record. Both read all that they have, so neither waits for the other.
+async fn open_keys_and_record(
+    store: &Arc<dyn Store>,
+    start: &LaunchOptions,
+    clocks: &ClockPair,
+) -> Result<(Arc<KeyStore>, Arc<FileLedger>), CommandError> {
+    let keys = load_keys(Arc::clone(store), start);
+    let ledger = data_storage::open_ledger(start, &clocks.system_clock);
+    let (keys, ledger) = tokio::try_join!(keys, ledger)?;
+    Ok((Arc::new(keys), ledger))
 }
 
 async fn load_keys(store: Arc<dyn Store>, start: &LaunchOptions) -> Result<KeyStore, CommandError> {

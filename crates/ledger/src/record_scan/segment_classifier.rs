@@ -84,6 +84,7 @@ impl SegmentClassifier<'_> {
             session_seq: scan.session_seq,
             is_damaged: damaged,
             checkpoints: Vec::new(),
+            calls: None,
         });
         goes
     }

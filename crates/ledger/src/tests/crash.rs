@@ -210,6 +210,7 @@ fn run(seed: u64, shape: impl Fn(&SimDisk, &mut Random)) -> Sum {
     let mut options = small();
     options.segment_bytes = 1 << (11 + random.below(4));
     options.checkpoint_records = 2 + random.below(12);
+    options.max_index_entries = 1 + random.index(64);
     let (mut told, mut sum) = (Told::default(), Sum::default());
     for _ in 0..2 + random.below(4) {
         let opened = live(&disk, &mut told, &mut random, &options);

@@ -130,6 +130,27 @@ async fn more_keys_than_there_may_be_are_an_error_and_those_that_ended_do_not_co
     keys.create_key(new("more"), NOW).await.unwrap();
 }
 
+/// A start and each change of the configuration set them.
+#[tokio::test]
+async fn guest_sources_that_stay_recompute_no_key() {
+    let (store, keys) = with(10).await;
+    let only = Some(std::collections::BTreeSet::from(["notes".to_owned()]));
+    for (sources, is_change) in [
+        (None, false),
+        (only.clone(), true),
+        (only.clone(), false),
+        (None, true),
+        (only, true),
+    ] {
+        let before = keys.key_ring();
+        keys.set_guest_sources(sources.clone()).await.unwrap();
+        let after = keys.key_ring();
+        assert_eq!(after.personas().guest_modules(), sources.as_ref());
+        assert_eq!(!Arc::ptr_eq(&before, &after), is_change, "{sources:?}");
+        assert_eq!(store.take_requests() != [0; 4], is_change, "{sources:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_older_reading_undoes_no_change() {
     let (store, keys) = with(10).await;

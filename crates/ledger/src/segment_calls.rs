@@ -11,7 +11,7 @@ use crate::record_index::SearchKey;
 /// Calls with an intent and no outcome, with the number of the intent and its search key.
 pub(crate) type OpenCalls = HashMap<CallId, (u64, Option<SearchKey>)>;
 
-/// What the frames of a segment change about the open calls. A call has one intent.
+/// Changes of the open calls by the frames of a segment. A call has one intent.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentCalls {
     /// Number of its frames.

@@ -1,4 +1,4 @@
-//! What a start reads of the record, by bytes.
+//! Counts the bytes of the record that a start reads.
 
 use tool::Durability;
 

@@ -150,6 +150,8 @@ fn report_json(rows: &[GrowthRow]) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use server_core::tool_lists::MAX_PAGE_TOOLS;
+
     use super::{
         CatalogSizes, GrowthSizes, ItemSizes, PolicySizes, measure_rows, report_json, report_text,
     };
@@ -185,6 +187,11 @@ mod tests {
             assert_eq!(row.points.len(), 3, "{row:?}");
             assert!(row.is_within_limit(), "{row}");
         }
+        // Pages that are joined again cost no allocation for each of their tools.
+        let pages =
+            rows.iter().filter(|row| row.name.ends_with("until its pages of all lists have it"));
+        let most = pages.flat_map(|row| &row.points).map(|point| point.count).fold(0.0, f64::max);
+        assert!(most > 0.0 && most < MAX_PAGE_TOOLS as f64, "{most}");
         // The control: rules that concern every tool are evaluated, each of them.
         let counted = rows.iter().filter(|row| row.points.iter().all(|point| point.count > 0.0));
         assert_eq!(counted.count(), 21, "{rows:#?}");

@@ -23,14 +23,17 @@ impl Catalog {
         let (old, new) = (before.merged_sources(), self.merged_sources());
         let mut changes = NameChanges::default();
         for slot in 0..old.len().max(new.len()) {
-            let part = |parts: &[Option<Arc<MergedSource>>]| parts.get(slot).cloned().flatten();
-            let (old, new) = (part(old), part(new));
-            if old.as_ref().map(Arc::as_ptr) != new.as_ref().map(Arc::as_ptr) {
-                changes.compare_sources(old.as_deref(), new.as_deref());
+            let (old, new) = (source_at(old, slot), source_at(new, slot));
+            if old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref) {
+                changes.compare_sources(old, new);
             }
         }
         changes
     }
+}
+
+fn source_at(sources: &[Option<Arc<MergedSource>>], slot: usize) -> Option<&MergedSource> {
+    sources.get(slot)?.as_deref()
 }
 
 impl NameChanges {

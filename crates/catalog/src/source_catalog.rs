@@ -205,7 +205,7 @@ impl SourceCatalog {
             ..empty
         };
         next.companion_items.extend(instructions.map(Arc::new));
-        let mut seen: HashMap<ToolName, Arc<CatalogEntry>> = HashMap::new();
+        let mut seen = None;
         let known = KnownEntries::new(self, org);
         for offer in offers {
             let (tool, method) = match offer.item {
@@ -220,7 +220,7 @@ impl SourceCatalog {
             let name = tool.name.clone();
             match known.reuse_or_compile(next.tools.len(), tool, offer.executor) {
                 Ok(entry) if method => next.methods.push(entry),
-                Ok(entry) => next.add_tool(entry, &mut seen),
+                Ok(entry) => next.add_tool(entry, &self.tools, &mut seen),
                 Err(message) => {
                     next.problems.push(Problem::new(name.to_string(), message).with_help(
                         "correct the tool's schema at its \
@@ -234,13 +234,21 @@ impl SourceCatalog {
     }
 
     /// Adds a tool. A repeated definition is ignored; another definition under the same name is a
-    /// problem.
+    /// problem. `seen` is made for the first tool that is not where the last listing had its name:
+    /// until then no name can be repeated, because those of the last listing are not.
     fn add_tool(
         &mut self,
         entry: Arc<CatalogEntry>,
-        seen: &mut HashMap<ToolName, Arc<CatalogEntry>>,
+        last_tools: &[Arc<CatalogEntry>],
+        seen: &mut Option<HashMap<ToolName, Arc<CatalogEntry>>>,
     ) {
         let name = &entry.tool_key.name;
+        let last = last_tools.get(self.tools.len());
+        if seen.is_none() && last.is_some_and(|last| last.tool_key.name == *name) {
+            return self.tools.push(entry);
+        }
+        let named = |entry: &Arc<CatalogEntry>| (entry.tool_key.name.clone(), Arc::clone(entry));
+        let seen = seen.get_or_insert_with(|| self.tools.iter().map(named).collect());
         match seen.get(name) {
             None => {
                 seen.insert(name.clone(), Arc::clone(&entry));

@@ -59,10 +59,12 @@ impl CatalogView {
             ToolAdmission::Hidden(_) => None,
         };
         let mut looked = 0;
+        let is_whole = Arc::ptr_eq(&catalog, &now.catalog);
         let slots = catalog.merged_sources().iter().enumerate();
         let parts = slots.map(|(slot, part)| {
             let part = part.as_ref()?;
-            let whole = now.catalog.find_merged_source(part.source_catalog().source.as_str())?;
+            let source = || part.source_catalog().source.as_str();
+            let whole = if is_whole { part } else { now.catalog.find_merged_source(source())? };
             let seen = before.and_then(|before| before.source_view_at(slot));
             if let Some(same) = seen.filter(|seen| seen.is_of(part, whole)) {
                 return Some(Arc::clone(same));

@@ -189,10 +189,10 @@ impl ToolListCache {
         &self,
         view: &CatalogView,
         format: ProviderFormat,
-        names: NameStyle,
+        style: NameStyle,
     ) -> RenderedTools {
-        let names = self.name_tables.names_of(view, names);
-        RenderedTools::new(view.full_catalog(), (format, names), Arc::clone(&self.fragments))
+        let names = self.name_tables.names_of(view, style);
+        RenderedTools::new((names, style), format, Arc::clone(&self.fragments))
     }
 
     /// Returns the cached list, or builds and caches it. A list above half of the limit of all is

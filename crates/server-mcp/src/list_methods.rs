@@ -59,7 +59,7 @@ pub(crate) fn list_tools(request: &RequestContext<'_>) -> Result<McpResponse, Re
         };
         let written = |entry: &CatalogEntry| {
             describe_run_program(to, entry, (ProviderFormat::Mcp, &alias_of(entry)))
-                .or_else(|| rendered.tool_json(entry.name.as_str()))
+                .or_else(|| rendered.tool_json(entry))
                 .map(|json| rewrite_tool_link(&view, entry, json))
         };
         let deferral = request.tool_deferral(&view, listing);

@@ -328,11 +328,11 @@ impl BatchExecution<'_> {
     /// members. Unreadable arguments are rejected by the pipeline, which records them.
     fn native_arguments(&self, tool: &str, call: &ToolCallRequest) -> Bytes {
         let rendered = self.state.tool_lists.render_view(&self.view, self.format, NameStyle::Safe);
-        let written = rendered.render_tool(tool);
+        let entry = self.view.find_tool(tool).map(|(entry, _)| entry);
+        let written = entry.map(|entry| rendered.render_tool(entry));
         let back =
             written.as_ref().map(|tool| &tool.argument_mapping).filter(|back| !back.is_identity());
-        let limits =
-            self.view.find_tool(tool).map(|(entry, _)| entry.tool.traits.argument_limits());
+        let limits = entry.map(|entry| entry.tool.traits.argument_limits());
         match (back, call.parse_arguments_within(limits.unwrap_or(JsonLimits::ARGUMENTS))) {
             (Some(back), Ok(args)) => back.restore_arguments(args.as_json()).bytes().clone(),
             _ => call.arguments_text.clone(),

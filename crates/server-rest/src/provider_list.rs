@@ -82,11 +82,10 @@ impl ProviderListBuilder<'_> {
             describe_run_program(self.caller, entry, (self.format, alias))
         };
         let own: Vec<Option<Json>> = self.tools.iter().map(own).collect();
-        let rendered = |entry: &&Arc<CatalogEntry>| self.rendered.render_tool(entry.name.as_str());
+        let rendered = |entry: &&Arc<CatalogEntry>| self.rendered.render_tool(entry);
         let rendered: Vec<_> = self.tools.iter().map(rendered).collect();
         for ((entry, own), tool) in self.tools.iter().zip(&own).zip(&rendered) {
             let name = entry.name.as_str();
-            let Some(tool) = tool else { continue };
             if self.include_losses && !tool.losses.is_empty() {
                 let message = serde_json::to_value(&tool.losses).unwrap_or_default();
                 losses.insert(name.to_owned(), message);

@@ -233,7 +233,7 @@ async fn show_tool(
     let written = match format {
         None => Json::encode(&tool_reply(entry, &rendered)),
         Some(format) => {
-            let tool = rendered.render_tool(entry.name.as_str()).ok_or_else(unknown)?;
+            let tool = rendered.render_tool(entry);
             let json = tool
                 .json
                 .as_ref()

@@ -153,9 +153,8 @@ fn first_page(
     lists.get_or_build(key, || {
         let rendered = lists.render_view(view, format, style);
         let tools = tools_after(view, None)?.take(MAX_PAGE_TOOLS + 1);
-        let tools = tools.filter_map(|entry| {
-            Some((entry.name.as_str(), rendered.tool_json(entry.name.as_str())?))
-        });
+        let tools =
+            tools.filter_map(|entry| Some((entry.name.as_str(), rendered.tool_json(entry)?)));
         Some(CachedList::from_page(tools, |json| json))
     })
 }

@@ -111,9 +111,8 @@ fn read_pages(
         let key = ListKey { view: view.id, list_kind, from: from.clone() };
         let list = lists.get_or_build(key, || {
             let rendered = lists.render_view(view, format, style);
-            let tools = tools_after(view, from.as_deref())?.filter_map(|entry| {
-                Some((entry.name.as_str(), rendered.tool_json(entry.name.as_str())?))
-            });
+            let tools = tools_after(view, from.as_deref())?
+                .filter_map(|entry| Some((entry.name.as_str(), rendered.tool_json(entry)?)));
             Some(CachedList::from_page(tools, |json| json))
         });
         from = list.ok_or("a page does not exist")?.next;

@@ -21,14 +21,14 @@ use crate::policy::policy_fixture::{fixed_clock, gateway_with_snapshot};
 /// Sources, as many as a company has.
 const SOURCES: usize = 500;
 /// Calls on record for each tool; each is two records.
-const CALLS_PER_TOOL: usize = 5;
+const CALLS_PER_TOOL: usize = 50;
 
-/// Measures starts with this many tools, as many keys and ten times as many records.
+/// Measures starts with this many tools, as many keys and a hundred times as many records.
 pub(super) async fn measure_start_row(sizes: &[usize], folder: &Path) -> Result<GrowthRow, String> {
     let mut row = GrowthRow {
         name: "start: open the record, load the keys, list 500 sources, build a view",
-        grows: "tools, keys and tenths of the records",
-        counts: "bytes of a tool, a key and the index of ten records",
+        grows: "tools, keys and hundredths of the records",
+        counts: "bytes of a tool, a key and the index of a hundred records",
         // What is there without any tool weighs less and less.
         exponent_limit: 0.05,
         points: Vec::new(),
@@ -67,8 +67,11 @@ async fn measure_start(folder: &Path, size: usize) -> Result<GrowthPoint, String
     key_rows::fill_store(store.as_ref(), size).await?;
     let caller: Principal = build_caller(0)?;
     let (begun, counter) = (Instant::now(), AllocationCounter::start());
-    let ledger = open_ledger(folder)?;
+    // As a server does: neither waits for the other.
+    let records = folder.to_owned();
+    let ledger = tokio::task::spawn_blocking(move || open_ledger(&records));
     let keys = KeyStore::load(store, None).await.map_err(|error| error.to_string())?;
+    let ledger = ledger.await.map_err(|error| error.to_string())??;
     let source = |number: usize| {
         let tools = (size / SOURCES).max(1);
         let source = Arc::new(UnchangedSource(ListedSource::new(number, tools)?));

@@ -72,6 +72,33 @@ fn within_a_source_the_first_definition_stays() {
     assert_eq!(a.problems[0].message, "Tool x already registered");
 }
 
+/// Whatever the last listing had where: the result is that of a first listing.
+#[test]
+fn a_repeated_name_is_one_in_each_listing() {
+    let listings = [
+        &[("x", "1"), ("y", "1"), ("z", "1")][..],
+        &[("x", "1"), ("y", "2"), ("z", "1"), ("x", "1")],
+        &[("x", "1"), ("x", "2"), ("y", "2"), ("y", "1")],
+        &[("y", "2"), ("x", "1"), ("y", "1"), ("z", "1"), ("z", "2")],
+        &[("x", "1"), ("x", "1")],
+        &[("x", "1"), ("y", "1"), ("x", "2")],
+    ];
+    let (mut last, mut problems) = (empty("a"), 0);
+    for listing in listings {
+        let offers = || listing.iter().map(|(name, text)| offer(name, text)).collect();
+        let next = SourceListing { offers: offers(), ..SourceListing::default() };
+        last = last.with_listing(&Org::default(), next);
+        let first = shelf("a", offers());
+        let tools = |of: &SourceCatalog| -> Vec<_> {
+            of.tools.iter().map(|it| (it.name.clone(), it.tool.description.clone())).collect()
+        };
+        assert_eq!(tools(&last), tools(&first), "{listing:?}");
+        assert_eq!(last.problems, first.problems, "{listing:?}");
+        problems += last.problems.len();
+    }
+    assert_eq!(problems, 5);
+}
+
 #[test]
 fn a_tool_with_a_bad_schema_does_not_take_the_others_down() {
     let bad = testkit::read_only_tool("bad", "d", &json!({"type": "dict"}));

@@ -135,13 +135,9 @@ async fn more_keys_than_there_may_be_are_an_error_and_those_that_ended_do_not_co
 async fn guest_sources_that_stay_recompute_no_key() {
     let (store, keys) = with(10).await;
     let only = Some(std::collections::BTreeSet::from(["notes".to_owned()]));
-    for (sources, is_change) in [
-        (None, false),
-        (only.clone(), true),
-        (only.clone(), false),
-        (None, true),
-        (only, true),
-    ] {
+    for (sources, is_change) in
+        [(None, false), (only.clone(), true), (only.clone(), false), (None, true), (only, true)]
+    {
         let before = keys.key_ring();
         keys.set_guest_sources(sources.clone()).await.unwrap();
         let after = keys.key_ring();

@@ -237,9 +237,9 @@ impl ModelServer {
             let key = ListKey { view: view.id, list_kind, from: None };
             let list = self.lists.get_or_build(key, || {
                 let rendered = self.lists.render_view(view, format, style);
-                let tools = tools_after(view, None)?.take(40).filter_map(|entry| {
-                    Some((entry.name.as_str(), rendered.tool_json(entry.name.as_str())?))
-                });
+                let tools = tools_after(view, None)?
+                    .take(40)
+                    .filter_map(|entry| Some((entry.name.as_str(), rendered.tool_json(entry)?)));
                 Some(CachedList::from_page(tools, |json| json))
             });
             String::from_utf8(list.unwrap().array.to_vec()).unwrap()

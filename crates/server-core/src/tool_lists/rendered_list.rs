@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use catalog::{Catalog, CatalogEntry};
+use catalog::CatalogEntry;
 use formats::{AliasMap, ProviderFormat};
 use tool::{Json, Tool};
 
+use super::NameStyle;
 use crate::generation_cache::GenerationCache;
 
 /// Maximum size of all rendered tools in bytes.
@@ -15,14 +16,16 @@ const ENTRY_OVERHEAD_BYTES: usize = 512;
 /// Size of one loss of a rendering, in bytes.
 const LOSS_BYTES: usize = 160;
 
-/// What a rendering depends on: format, address of the definition and alias.
-type FragmentKey = (ProviderFormat, usize, Box<str>);
+/// What a rendering is found by: format, style of names and address of the definition.
+type FragmentKey = (ProviderFormat, NameStyle, usize);
 
 /// A rendered tool with its definition.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct RenderedFragment {
     /// Its address is not used again while this exists, and its text is not kept alive.
     tool: Weak<Tool>,
+    /// Alias under which it was rendered. Hidden tools may give views different ones.
+    alias: Box<str>,
     rendered: Arc<formats::RenderedTool>,
 }
 
@@ -30,7 +33,7 @@ struct RenderedFragment {
 /// rendered once.
 #[derive(Debug)]
 pub(super) struct FragmentCache {
-    fragments: Mutex<GenerationCache<FragmentKey, RenderedFragment>>,
+    fragments: Mutex<GenerationCache<FragmentKey, Arc<RenderedFragment>>>,
     /// How many tools were rendered.
     #[cfg(test)]
     count: std::sync::atomic::AtomicUsize,
@@ -51,28 +54,34 @@ impl FragmentCache {
         }
     }
 
-    fn lock_fragments(&self) -> MutexGuard<'_, GenerationCache<FragmentKey, RenderedFragment>> {
+    fn lock_fragments(
+        &self,
+    ) -> MutexGuard<'_, GenerationCache<FragmentKey, Arc<RenderedFragment>>> {
         self.fragments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get_or_render(
         &self,
-        format: ProviderFormat,
+        (format, style): (ProviderFormat, NameStyle),
         tool: &Arc<Tool>,
         alias: &str,
     ) -> Arc<formats::RenderedTool> {
-        let key = (format, Arc::as_ptr(tool).addr(), alias.into());
-        if let Some(found) = self.lock_fragments().get(&key) {
-            return found.rendered;
+        let key = (format, style, Arc::as_ptr(tool).addr());
+        let found = self.lock_fragments().get(&key).filter(|found| *found.alias == *alias);
+        if let Some(found) = found {
+            return Arc::clone(&found.rendered);
         }
         // Outside the lock: two callers may render one tool at once, with the same result.
         let rendered = Arc::new(formats::render_tool(format, tool, alias));
         #[cfg(test)]
         self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let text = rendered.json.as_ref().map_or(0, |json| json.bytes().len());
-        let fragment =
-            RenderedFragment { tool: Arc::downgrade(tool), rendered: Arc::clone(&rendered) };
-        debug_assert_eq!(fragment.tool.as_ptr().addr(), key.1, "the address is its identity");
+        let fragment = Arc::new(RenderedFragment {
+            tool: Arc::downgrade(tool),
+            alias: alias.into(),
+            rendered: Arc::clone(&rendered),
+        });
+        debug_assert_eq!(fragment.tool.as_ptr().addr(), key.2, "the address is its identity");
         let losses = rendered.losses.len() * LOSS_BYTES;
         let bytes = text + losses + alias.len() + ENTRY_OVERHEAD_BYTES;
         let forgotten = self.lock_fragments().insert(key, fragment, bytes);
@@ -90,38 +99,35 @@ impl FragmentCache {
     }
 }
 
-/// The rendered tools of one catalog in one format and name style.
+/// The rendered tools of one view in one format and name style.
 #[derive(Debug)]
 pub struct RenderedTools {
     /// The name table.
     pub names: Arc<AliasMap>,
-    /// Weak, so that lists in progress do not keep an old catalog alive; the caller holds a view of
-    /// it.
-    catalog: Weak<Catalog>,
+    style: NameStyle,
     format: ProviderFormat,
     fragments: Arc<FragmentCache>,
 }
 
 impl RenderedTools {
     pub(super) fn new(
-        catalog: &Arc<Catalog>,
-        (format, names): (ProviderFormat, Arc<AliasMap>),
+        (names, style): (Arc<AliasMap>, NameStyle),
+        format: ProviderFormat,
         fragments: Arc<FragmentCache>,
     ) -> Self {
-        Self { names, catalog: Arc::downgrade(catalog), format, fragments }
+        Self { names, style, format, fragments }
     }
 
-    /// Renders one tool, with the losses of the format.
-    pub fn render_tool(&self, name: &str) -> Option<Arc<formats::RenderedTool>> {
-        let catalog = self.catalog.upgrade()?;
-        let entry = find_by_name(&catalog, name)?;
+    /// Renders one tool of the view, with the losses of the format.
+    pub fn render_tool(&self, entry: &CatalogEntry) -> Arc<formats::RenderedTool> {
+        let name = entry.name.as_str();
         let alias = self.names.alias_of(name).unwrap_or(name);
-        Some(self.fragments.get_or_render(self.format, &entry.tool, alias))
+        self.fragments.get_or_render((self.format, self.style), &entry.tool, alias)
     }
 
-    /// The JSON of one tool; `None` if it does not exist or the format cannot represent it.
-    pub fn tool_json(&self, name: &str) -> Option<Json> {
-        self.render_tool(name)?.json.clone()
+    /// The JSON of one tool of the view; `None` if the format cannot represent it.
+    pub fn tool_json(&self, entry: &CatalogEntry) -> Option<Json> {
+        self.render_tool(entry).json.clone()
     }
 
     /// Returns how many tools were rendered, and the cached bytes.
@@ -129,10 +135,4 @@ impl RenderedTools {
     pub(super) fn cache_counts(&self) -> (usize, usize) {
         self.fragments.cache_counts()
     }
-}
-
-/// Finds the tool with this listed name.
-fn find_by_name<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Arc<CatalogEntry>> {
-    let (_, entry) = catalog.find_tool(name)?;
-    (entry.name.as_str() == name).then_some(entry)
 }

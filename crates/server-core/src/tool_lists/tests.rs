@@ -60,13 +60,12 @@ fn a_mistyped_name_renders_nothing_and_a_tool_no_other() {
     assert_eq!(lists.resolve_tool_name(&view, "s_t7x"), "s_t7x");
     let rendered = lists.render_view(&view, ProviderFormat::OpenaiChat, NameStyle::Safe);
     assert_eq!(rendered.cache_counts().0, 0);
-    assert!(rendered.render_tool("s.t7").is_some() && rendered.render_tool("s_t7").is_none());
+    let (seventh, _) = view.find_tool("s.t7").unwrap();
+    assert!(rendered.tool_json(seventh).is_some());
     assert_eq!(rendered.cache_counts().0, 1);
     // The control: what is asked for is rendered, once.
     let all = |rendered: &RenderedTools| {
-        view.list_tools()
-            .filter(|it| rendered.render_tool(it.tool_key.name.as_str()).is_some())
-            .count()
+        view.list_tools().filter(|it| rendered.tool_json(it).is_some()).count()
     };
     assert_eq!((all(&rendered), rendered.cache_counts().0), (2_000, 2_000));
     let again = lists.render_view(&view, ProviderFormat::OpenaiChat, NameStyle::Safe);
@@ -75,19 +74,16 @@ fn a_mistyped_name_renders_nothing_and_a_tool_no_other() {
 
 #[test]
 fn what_is_kept_of_a_format_is_bounded_and_goes_on_into_the_next_catalog() {
-    let catalog = Arc::new(catalog(500, &"x".repeat(1_000)));
+    let catalog = catalog(500, &"x".repeat(1_000));
     let names = Arc::new(AliasMap::with_safe_aliases(
         catalog.list_tools().map(|it| it.tool_key.name.as_str()),
     ));
     let of = |fragments: &Arc<FragmentCache>| {
-        let of = (ProviderFormat::OpenaiChat, Arc::clone(&names));
-        RenderedTools::new(&catalog, of, Arc::clone(fragments))
+        let names = (Arc::clone(&names), NameStyle::Safe);
+        RenderedTools::new(names, ProviderFormat::OpenaiChat, Arc::clone(fragments))
     };
     let all = |rendered: &RenderedTools| {
-        catalog
-            .list_tools()
-            .filter(|it| rendered.render_tool(it.tool_key.name.as_str()).is_some())
-            .count()
+        catalog.list_tools().filter(|it| rendered.tool_json(it).is_some()).count()
     };
     let bounded = of(&Arc::new(FragmentCache::with_limit(100_000)));
     assert_eq!(all(&bounded), 500);
@@ -100,6 +96,32 @@ fn what_is_kept_of_a_format_is_bounded_and_goes_on_into_the_next_catalog() {
     assert!(whole.cache_counts().1 > 500_000);
     let next = of(&fragments);
     assert_eq!((all(&next), next.cache_counts()), (500, (500, whole.cache_counts().1)));
+}
+
+/// Hidden tools give views different aliases of one tool.
+#[test]
+fn a_tool_is_rendered_under_the_alias_and_in_the_style_that_is_asked_for() {
+    let catalog = catalog(1, "d");
+    let entry = catalog.list_tools().next().unwrap();
+    let fragments = Arc::<FragmentCache>::default();
+    let named = |names: &[&str]| Arc::new(AliasMap::with_safe_aliases(names));
+    let (plain, taken) = (named(&["s.t0"]), named(&["s.t0", "s_t0"]));
+    let native = Arc::new(AliasMap::with_native_names());
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..2 {
+        for (names, style) in
+            [(&plain, NameStyle::Safe), (&taken, NameStyle::Safe), (&native, NameStyle::Native)]
+        {
+            let names = Arc::clone(names);
+            let alias = names.alias_of("s.t0").unwrap().to_owned();
+            let format = ProviderFormat::OpenaiChat;
+            let rendered = RenderedTools::new((names, style), format, Arc::clone(&fragments));
+            let json = rendered.tool_json(entry).unwrap();
+            assert!(json.as_str().contains(&format!("\"{alias}\"")), "{json:?}");
+            seen.insert(alias);
+        }
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
 }
 
 /// Lists of a catalog after a change are those of a server that never had another one.
@@ -125,7 +147,8 @@ fn names_of_a_changed_catalog_are_those_of_a_new_one() {
                 let rendered =
                     lists.render_view(&view, ProviderFormat::OpenaiChat, NameStyle::Safe);
                 let alias = rendered.names.alias_of(name).map(str::to_owned);
-                (alias, lists.resolve_tool_name(&view, name), rendered.tool_json(name))
+                let json = view.find_tool(name).and_then(|(it, _)| rendered.tool_json(it));
+                (alias, lists.resolve_tool_name(&view, name), json)
             };
             assert_eq!(names_in(&lists), names_in(&fresh), "{name} in {names:?}");
         }

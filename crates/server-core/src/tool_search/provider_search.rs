@@ -139,7 +139,7 @@ async fn find_rendered(
             return None;
         }
         let own = describe_run_program((state, principal), &entry, (format, &alias));
-        let json = own.or_else(|| rendered.tool_json(name))?;
+        let json = own.or_else(|| rendered.tool_json(&entry))?;
         let source = entry.tool_key.source.to_string();
         Some((entry.name.to_string(), FoundTool { json, name: alias, source }))
     });

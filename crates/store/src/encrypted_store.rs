@@ -18,6 +18,8 @@ use crate::row_macs::REJECTED_VALUE;
 pub struct EncryptedStore {
     inner: Arc<dyn Store>,
     key: Option<RandomizedNonceKey>,
+    /// Prefix of the rows that it encrypts.
+    prefix: &'static str,
 }
 
 impl EncryptedStore {
@@ -26,7 +28,19 @@ impl EncryptedStore {
     pub fn new(inner: Arc<dyn Store>, secret: &Secret, label: &str) -> Self {
         let root = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
         let derived = hmac::sign(&root, label.as_bytes());
-        Self { inner, key: RandomizedNonceKey::new(&AES_256_GCM_SIV, derived.as_ref()).ok() }
+        Self {
+            inner,
+            key: RandomizedNonceKey::new(&AES_256_GCM_SIV, derived.as_ref()).ok(),
+            prefix: "",
+        }
+    }
+
+    /// Sets the prefix of the keys of its rows: [`Store::changes_since`] lists the rows of others without their values
+    /// and does not open them.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
+        self
     }
 
     fn encrypt(&self, key: &str, plain: &[u8]) -> Result<Bytes, StoreError> {
@@ -112,7 +126,13 @@ impl Store for EncryptedStore {
     ) -> BoxFuture<'_, Result<Vec<VersionedValue>, StoreError>> {
         Box::pin(async move {
             let rows = self.inner.changes_since(since).await?;
-            Ok(rows.into_iter().map(|row| self.decrypt_or_damaged(row)).collect())
+            let open = |row: VersionedValue| {
+                if row.key.starts_with(self.prefix) {
+                    return self.decrypt_or_damaged(row);
+                }
+                VersionedValue { bytes: Bytes::new(), ..row }
+            };
+            Ok(rows.into_iter().map(open).collect())
         })
     }
 }
@@ -129,9 +149,9 @@ mod tests {
 
     use bytes::Bytes;
     use tool::store::WritePrecondition;
-    use tool::{Secret, Store};
+    use tool::{Secret, Store, Version, VersionedValue};
 
-    use super::EncryptedStore;
+    use super::{EncryptedStore, REJECTED_VALUE};
     use crate::MemoryStore;
 
     #[tokio::test]
@@ -167,5 +187,30 @@ mod tests {
         let version = inner.get_value("oauth/a").await.unwrap().unwrap().version;
         ours.put_value("oauth/a", WritePrecondition::Version(version), None).await.unwrap();
         assert!(ours.get_value("oauth/a").await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn changes_of_others_are_listed_and_not_opened() {
+        let inner = Arc::new(MemoryStore::new());
+        let open =
+            || EncryptedStore::new(Arc::clone(&inner) as Arc<dyn Store>, &Secret::new("s"), "x");
+        let plain = Bytes::from_static(b"plain");
+        for key in ["other/a", "other/b"] {
+            inner.put_value(key, WritePrecondition::Absent, Some(plain.clone())).await.unwrap();
+        }
+        let ours = open().with_prefix("ours/");
+        ours.put_value("ours/a", WritePrecondition::Absent, Some(plain.clone())).await.unwrap();
+        inner.put_value("ours/b", WritePrecondition::Absent, Some(plain.clone())).await.unwrap();
+        let last = inner.put_value("other/c", WritePrecondition::Absent, Some(plain.clone())).await;
+        let changes = ours.changes_since(Version(0)).await.unwrap();
+        assert_eq!(changes.iter().map(|row| row.version).max(), Some(last.unwrap()));
+        let bytes = |changes: &[VersionedValue], key: &str| {
+            changes.iter().find(|row| row.key == key).unwrap().bytes.clone()
+        };
+        assert_eq!(bytes(&changes, "ours/a"), plain);
+        assert_eq!(bytes(&changes, "ours/b"), REJECTED_VALUE, "a row of its own is damaged");
+        assert!(bytes(&changes, "other/a").is_empty() && bytes(&changes, "other/c").is_empty());
+        let all = open().changes_since(Version(0)).await.unwrap();
+        assert_eq!(bytes(&all, "other/a"), REJECTED_VALUE, "control: without the prefix");
     }
 }

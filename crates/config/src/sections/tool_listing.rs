@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use option_types::{ListingMode, ListingOptions};
+use tool::Org;
 
+use crate::config_value::{ConfigValue, ValueParser as _};
 use crate::section::section;
 use crate::value_parsers::{count, keywords, list, mapping, text};
 
@@ -23,8 +25,18 @@ section! {
         pub auto_tokens: usize = count(1_000_000), default ListingOptions::DEFAULT_AUTO_TOKENS;
         /// Organisations in which tool search learns which tools are called after a query, `*` for each: each learns for
         /// itself, in the store. What an organisation that is not named learned before is removed. Default: none.
-        pub learning_orgs as "learn": Vec<String> = list(text());
+        pub learning_orgs as "learn": Vec<String> = list(text().convert_text(parse_learning_org));
     }
+}
+
+fn parse_learning_org(value: ConfigValue<'_>, text: &str) -> Option<String> {
+    if text != ListingOptions::ALL_ORGS
+        && let Err(error) = text.parse::<Org>()
+    {
+        value.report(error.to_string(), "");
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 impl ToolListingConfig {
@@ -51,5 +63,19 @@ keywords! {
         "search" = ListingMode::Search,
         /// `search` for a list above `auto_tokens`, unless the client is known to search itself; `list` otherwise.
         "auto" = ListingMode::Auto,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{error_lines, load_yaml, valid_config};
+
+    #[test]
+    fn an_entry_of_learn_is_the_name_of_an_organisation_or_all() {
+        let text = |orgs: &str| format!("version: 1\nserver: {{ search: {{ learn: {orgs} }} }}\n");
+        let config = valid_config(&text("[acme, '*']"));
+        assert_eq!(config.server.search.learning_orgs, ["acme", "*"]);
+        let errors = error_lines(&load_yaml(&text("[acme, 'not a name', '**']"), &[]));
+        assert_eq!(errors.len(), 2, "{errors:?}");
     }
 }

@@ -136,7 +136,7 @@ pub struct Gateway {
     starting: TaskTracker,
     approvals: Option<ApprovalRegistry>,
     pub(crate) artifacts: Option<Arc<dyn ArtifactStore>>,
-    /// Observes calls that succeeded, if anybody wants to know.
+    /// Optional observer of successful calls.
     pub(crate) call_observer: Option<Arc<dyn CallObserver>>,
 }
 

@@ -3,9 +3,9 @@
 //! [`AnalyzedTool`] holds what search needs of one definition and is made once per definition;
 //! [`IndexSegment`] indexes neighbouring tools and is shared by all views that have them;
 //! [`SearchIndex`] joins the segments of one view. Its statistics are those of exactly these tools, so a
-//! tool outside a view changes no result, score or correction of that view. Two tiers rank: words
-//! (BM25F) and the built-in word vectors. [`pack_results`] fits definitions into a budget of tokens. Pure: no I/O,
-//! no task, no clock.
+//! tool outside a view changes no result, score or correction of that view. Words (BM25F), the
+//! built-in word vectors and a sentence model rank, and [`LearnedTerms`] raise tools that were called after the same
+//! words. [`pack_results`] fits definitions into a budget of tokens. Pure: no I/O, no task, no clock.
 
 mod analyzed_tool;
 mod field_counts;
@@ -32,8 +32,8 @@ mod vector_table;
 pub use analyzed_tool::{AnalyzedTool, SearchField, ToolText};
 pub use index_segment::IndexSegment;
 pub use learned_evidence::{
-    CallerMark, MAX_EVIDENCE_DAYS, MAX_STEM_CALLERS, MAX_STEM_TOOLS, MAX_TOOL_STEMS, StemEvidence,
-    ToolEvidence,
+    CallerHashes, MAX_EVIDENCE_DAYS, MAX_QUERY_STEMS, MAX_STEM_CALLERS, MAX_STEM_TOOLS,
+    MAX_TOOL_STEMS, MIN_IDLE_DAYS, StemEvidence, ToolEvidence,
 };
 pub use learned_tier::{LearnedTerms, LearnedTool, query_stems};
 pub use quantized_vector::QuantizedVector;

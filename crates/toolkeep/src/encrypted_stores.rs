@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use server_core::KeyStore;
+use server_core::tool_search::SearchLearning;
 use store::EncryptedStore;
 use tool::{Secret, Store};
 
@@ -46,7 +47,7 @@ impl EncryptedStores {
             programs: sealed("programs"),
             tokens: Arc::new(sealed("upstream tokens")),
             tasks: Arc::new(sealed("mcp tasks")),
-            search_learning: sealed("search learning"),
+            search_learning: sealed("search learning").with_prefix(SearchLearning::STORE_PREFIX),
         })
     }
 }

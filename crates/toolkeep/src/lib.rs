@@ -271,7 +271,8 @@ impl App {
     async fn shut_down(self) {
         self.source_factory.programs.drain_tasks().await;
         self.gateway.drain_calls().await;
-        search_learning::keep_last_lessons(self.state.components.search_learning.as_deref()).await;
+        search_learning::flush_last_feedback(self.state.components.search_learning.as_deref())
+            .await;
         self.intake.shut_down().await;
         self.source_factory.plugin_sources.stop_processes().await;
         let ledger = self.ledger;

@@ -40,10 +40,10 @@ pub(crate) async fn run_learning(learning: Option<&SearchLearning>) {
     learning.run().await;
 }
 
-/// Keeps what the last calls taught, at the end of the server.
-pub(crate) async fn keep_last_lessons(learning: Option<&SearchLearning>) {
+/// Writes what the last calls taught, at the end of the server.
+pub(crate) async fn flush_last_feedback(learning: Option<&SearchLearning>) {
     let Some(learning) = learning else { return };
-    if let Err(error) = learning.write_lessons().await {
+    if let Err(error) = learning.flush_feedback().await {
         tracing::warn!(%error, "cannot keep what tool search learned");
     }
 }

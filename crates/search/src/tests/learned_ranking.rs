@@ -3,7 +3,7 @@
 
 use super::{analyze, names, sample_index, sample_tools};
 use crate::{
-    CallerMark, LearnedTerms, LearnedTool, RankingInputs, RankingWeights, SearchHit, SearchIndex,
+    CallerHashes, LearnedTerms, LearnedTool, RankingInputs, RankingWeights, SearchHit, SearchIndex,
     StemEvidence, query_stems,
 };
 
@@ -13,7 +13,7 @@ fn position(name: &str) -> usize {
 
 /// The strength of the evidence by a number of callers.
 fn strength(callers: u32) -> f32 {
-    let mark = |it: u32| CallerMark { key: it, subject: it };
+    let mark = |it: u32| CallerHashes { root_key: it, subject: it };
     StemEvidence { stem: 1, day: 1, callers: (0..callers).map(mark).collect() }.strength(1)
 }
 

@@ -131,8 +131,9 @@ async fn find_rendered(
     let rendered = state.tool_lists.render_view(view, format, NameStyle::Safe);
     let wider =
         SearchRequest { limit: request.limit + list.deferral.max_loaded(), ..request.clone() };
-    let entries = state.tool_search.find_tools(view, (principal, &wider)).await.into_iter();
-    let found = entries.filter(|entry| list.is_deferred(entry)).filter_map(|entry| {
+    let (entries, learning) = state.tool_search.find_tools(view, (principal, &wider)).await;
+    let entries = entries.into_iter().filter(|(entry, _)| list.is_deferred(entry));
+    let found = entries.filter_map(|(entry, query)| {
         let name = entry.name.as_str();
         let alias = rendered.names.alias_of(name).unwrap_or(name).to_owned();
         if list.reserved_name(&alias).is_some() {
@@ -141,16 +142,19 @@ async fn find_rendered(
         let own = describe_run_program((state, principal), &entry, (format, &alias));
         let json = own.or_else(|| rendered.tool_json(&entry))?;
         let source = entry.tool_key.source.to_string();
-        Some((entry.name.to_string(), FoundTool { json, name: alias, source }))
+        Some(((entry, query), FoundTool { json, name: alias, source }))
     });
     let mut left = request.budget.unwrap_or(usize::MAX);
     let mut fitting = Vec::new();
-    for (name, tool) in found.take(request.limit) {
+    for (entry, tool) in found.take(request.limit) {
         let rest = left.checked_sub(count_tokens(tool.json.as_str()));
         if rest.is_some() || fitting.is_empty() {
             left = rest.unwrap_or_default();
-            fitting.push((name, tool));
+            fitting.push((entry, tool));
         }
     }
-    fitting
+    if let Some(learning) = learning {
+        learning.remember(fitting.iter().map(|((entry, query), _)| (&entry.tool_key, *query)));
+    }
+    fitting.into_iter().map(|((entry, _), tool)| (entry.name.to_string(), tool)).collect()
 }

@@ -1,58 +1,52 @@
 //! Learning per organisation: tools that were called after a query rank higher for its words.
 //!
-//! A search remembers the hashes of its query's stems and the tools that it found, in memory. When the
-//! same caller calls one of these tools and the call succeeds, the tool gets evidence for these stems.
+//! A search remembers the hashes of its query's stems and the tools that its reply contained, in memory. When
+//! the same caller calls one of these tools and the call succeeds, the tool gets evidence for these stems.
 //! Evidence is kept in the store and in memory, each organisation's apart. Words are never kept.
 
+mod call_feedback;
 mod evidence_rows;
 mod identity_hashes;
 mod org_evidence;
 mod recent_searches;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use gateway::CallObserver;
 use identity::Principal;
 use option_types::ListingOptions;
-use search::{CallerMark, LearnedTerms, LearnedTool, ToolEvidence, query_stems};
+use search::{LearnedTerms, LearnedTool, MAX_QUERY_STEMS, MAX_STEM_TOOLS, query_stems};
 use tokio::sync::Notify;
 use tool::{Clock, Secret, Store, ToolKey, Version};
 
+use call_feedback::CallFeedback;
 use identity_hashes::{IdentityHasher, OrgTag};
 use org_evidence::OrgEvidence;
 use recent_searches::{FoundByQuery, RecentSearches};
 
-/// Maximum number of calls that wait to be learned; further ones teach nothing.
-const MAX_LESSONS: usize = 1_024;
-/// Maximum number of organisations with evidence in memory.
-const MAX_ORGS: usize = 64;
 /// Interval at which the rows that other servers wrote are read.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Milliseconds of a day.
 const DAY_MILLIS: u64 = 86_400_000;
 
-/// A successful call of a tool that a search found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Lesson {
-    org: OrgTag,
-    tool: ToolKey,
-    stems: Vec<u64>,
-    caller: CallerMark,
-}
+/// The evidence of organisations in memory.
+type EvidenceByOrg = HashMap<OrgTag, OrgEvidence>;
 
 /// Learns from searches and calls, for the organisations that want it.
 #[derive(Debug)]
 pub struct SearchLearning {
     options: ListingOptions,
     hasher: IdentityHasher,
+    /// Hashes of the organisations that the options name.
+    learning_tags: HashSet<OrgTag>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     recent: Mutex<RecentSearches>,
-    lessons: Mutex<VecDeque<Lesson>>,
-    lesson_added: Notify,
-    evidence: RwLock<HashMap<OrgTag, OrgEvidence>>,
+    feedback: Mutex<VecDeque<CallFeedback>>,
+    feedback_added: Notify,
+    evidence: RwLock<EvidenceByOrg>,
     /// Version of the store up to which the rows of other servers are read.
     read_version: Mutex<Version>,
     /// The day of the last removal of old evidence.
@@ -60,6 +54,9 @@ pub struct SearchLearning {
 }
 
 impl SearchLearning {
+    /// Prefix of its rows in the store: `search-learning/ORGANISATION/TOOL`, both as hashes.
+    pub const STORE_PREFIX: &str = "search-learning/";
+
     /// Creates the learning of the organisations that the options name, without evidence:
     /// [`load_stored`](Self::load_stored) reads it. Hashes are keyed with the installation's secret.
     pub fn new(
@@ -68,14 +65,17 @@ impl SearchLearning {
         clock: Arc<dyn Clock>,
         secret: &Secret,
     ) -> Self {
+        let hasher = IdentityHasher::new(secret);
+        let learning_tags = options.learning_orgs.iter().map(|it| hasher.org_tag(it)).collect();
         Self {
             options: options.clone(),
-            hasher: IdentityHasher::new(secret),
+            hasher,
+            learning_tags,
             store,
             clock,
             recent: Mutex::default(),
-            lessons: Mutex::default(),
-            lesson_added: Notify::new(),
+            feedback: Mutex::default(),
+            feedback_added: Notify::new(),
             evidence: RwLock::default(),
             read_version: Mutex::default(),
             purged_day: Mutex::default(),
@@ -94,6 +94,11 @@ impl SearchLearning {
         (self.options.learns_in(org) && !principal.is_anonymous()).then(|| self.hasher.org_tag(org))
     }
 
+    /// Returns whether the organisation of a row learns.
+    fn is_learning_tag(&self, org: OrgTag) -> bool {
+        self.options.learns_everywhere() || self.learning_tags.contains(&org)
+    }
+
     /// Returns the day, counted from 1970.
     fn today(&self) -> u32 {
         u32::try_from(self.clock.wall_now().0 / DAY_MILLIS).unwrap_or(u32::MAX)
@@ -103,8 +108,12 @@ impl SearchLearning {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_lessons(&self) -> MutexGuard<'_, VecDeque<Lesson>> {
-        self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read_evidence(&self) -> RwLockReadGuard<'_, EvidenceByOrg> {
+        self.evidence.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_evidence(&self) -> RwLockWriteGuard<'_, EvidenceByOrg> {
+        self.evidence.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Prepares a search of a caller; `None` if its organisation does not learn.
@@ -117,42 +126,25 @@ impl SearchLearning {
         let name = principal.org().as_str();
         let hash = |query: &String| {
             let stems = query_stems(query);
-            stems.iter().map(|stem| self.hasher.stem_hash(name, stem)).collect()
+            let learned = stems.iter().take(MAX_QUERY_STEMS);
+            learned.map(|stem| self.hasher.stem_hash(name, stem)).collect()
         };
         let stems = queries.iter().map(hash).collect();
         Some(LearningSearch { learning: self, principal, org, stems })
     }
 
-    /// Queues what a successful call teaches.
-    fn queue_lesson(&self, principal: &Principal, tool: &ToolKey) {
-        let Some(org) = self.learning_org(principal) else { return };
-        let caller = self.hasher.caller_hash(principal);
-        let now = self.clock.monotonic_now();
-        let stems = self.lock_recent().take_stems(caller, tool, now);
-        if stems.is_empty() {
-            return;
-        }
-        let caller = self.hasher.caller_mark(principal);
-        let lesson = Lesson { org, tool: tool.clone(), stems, caller };
-        let mut lessons = self.lock_lessons();
-        if lessons.len() < MAX_LESSONS {
-            lessons.push_back(lesson);
-            self.lesson_added.notify_one();
-        }
-    }
-
-    /// Keeps what was learned, and follows what other servers keep, forever. [`load_stored`](Self::load_stored)
-    /// comes first.
+    /// Writes what was learned and reads what other servers write; never returns.
+    /// [`load_stored`](Self::load_stored) comes first.
     pub async fn run(&self) {
         let mut ticks = tokio::time::interval(POLL_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut was_failing = false;
         loop {
             tokio::select! {
-                () = self.lesson_added.notified() => {}
+                () = self.feedback_added.notified() => {}
                 _ = ticks.tick() => {}
             }
-            let written = self.write_lessons().await;
+            let written = self.flush_feedback().await;
             let read = self.follow_store().await;
             if let Err(error) = written.and(read) {
                 if !was_failing {
@@ -165,21 +157,11 @@ impl SearchLearning {
             }
         }
     }
-
-    /// Puts the evidence of a tool into memory; empty evidence removes it.
-    fn apply_evidence(&self, org: OrgTag, tool: &ToolKey, evidence: ToolEvidence) {
-        let mut all = self.evidence.write().unwrap_or_else(PoisonError::into_inner);
-        let of_org = all.entry(org).or_default();
-        of_org.set_tool(tool, evidence);
-        if of_org.is_empty() {
-            all.remove(&org);
-        }
-    }
 }
 
 impl CallObserver for SearchLearning {
     fn notify_success(&self, principal: &Principal, tool: &ToolKey) {
-        self.queue_lesson(principal, tool);
+        self.queue_feedback(principal, tool);
     }
 }
 
@@ -189,35 +171,39 @@ pub(super) struct LearningSearch<'a> {
     learning: &'a SearchLearning,
     principal: &'a Principal,
     org: OrgTag,
-    /// Hashes of the stems of each query.
+    /// Hashes of the first stems of each query.
     stems: Vec<Vec<u64>>,
 }
 
 impl LearningSearch<'_> {
+    /// Returns whether the organisation has evidence.
+    pub(super) fn has_evidence(&self) -> bool {
+        self.learning.read_evidence().contains_key(&self.org)
+    }
+
     /// Returns the learned tools among those of the caller's view, for each query; empty if there is no
-    /// evidence. `position_of` finds tools of the view alone.
+    /// evidence. `position_of` finds tools of the view alone, so that no other takes a place.
     pub(super) fn learned_terms(
         &self,
         position_of: impl Fn(&ToolKey) -> Option<usize>,
     ) -> Vec<LearnedTerms> {
         let today = self.learning.today();
-        let all = self.learning.evidence.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.learning.read_evidence();
         let Some(evidence) = all.get(&self.org) else { return Vec::new() };
         let of_stem = |stem: &u64| {
-            let found = evidence.tools_of(*stem, today);
-            let learned = found.filter_map(|(tool, strength)| {
+            let learned = evidence.tools_of(*stem, today).filter_map(|(tool, strength)| {
                 Some(LearnedTool { position: position_of(tool)?, strength })
             });
-            learned.collect::<Vec<_>>()
+            learned.take(MAX_STEM_TOOLS).collect::<Vec<_>>()
         };
         self.stems.iter().map(|stems| stems.iter().map(of_stem).collect()).collect()
     }
 
-    /// Remembers which query found which tools, for the calls that follow.
-    pub(super) fn remember<'t>(self, found: impl Iterator<Item = (&'t ToolKey, usize)>) {
+    /// Remembers which query found which tools of the reply, for the calls that follow.
+    pub(super) fn remember<'t>(self, shown: impl Iterator<Item = (&'t ToolKey, usize)>) {
         let Self { learning, principal, stems, .. } = self;
         let mut by_query: Vec<FoundByQuery> = stems.into_iter().map(FoundByQuery::new).collect();
-        for (tool, query) in found {
+        for (tool, query) in shown {
             if let Some(of_query) = by_query.get_mut(query) {
                 of_query.add_tool(tool);
             }

@@ -13,6 +13,7 @@ use search::{
 use serde::Serialize;
 use tool::Json;
 
+use super::search_learning::LearningSearch;
 use super::{FoundTool, SearchIndexCache, ViewIndex};
 
 /// Number of results of a request without a limit that has one query.
@@ -134,42 +135,42 @@ impl SearchIndexCache {
         self.sentences.as_ref()?.embed_queries(queries).await
     }
 
-    /// Searches an index, with what the caller's organisation learned, and remembers what was found.
-    fn search_index<'i>(
-        &self,
+    /// Searches an index, with what the caller's organisation learned. The caller remembers what the reply contains.
+    fn search_index<'i, 'a>(
+        &'a self,
         index: &'i ViewIndex,
-        (principal, request): (Option<&Principal>, &SearchRequest),
+        (principal, request): (Option<&'a Principal>, &SearchRequest),
         vectors: Option<&[Option<QueryVectors>]>,
-    ) -> Vec<FoundTool<'i>> {
+    ) -> (Vec<FoundTool<'i>>, Option<LearningSearch<'a>>) {
         let sentences = self.sentences.as_deref().zip(vectors);
         let learning = self.learning.as_deref().zip(principal);
         let learning = learning.and_then(|(it, caller)| it.begin_search(caller, &request.queries));
-        let learned = learning.as_ref().map(|it| {
+        let learned = learning.as_ref().filter(|it| it.has_evidence()).map(|it| {
             let positions = index.tool_positions();
             it.learned_terms(|tool| index.position_of(positions, tool))
         });
         let learned = learned.unwrap_or_default();
         let found = index.search(&request.queries, request.limit, sentences, &learned);
-        if let Some(learning) = learning {
-            learning.remember(found.iter().map(|it| (&it.entry.tool_key, it.hit.query)));
-        }
         if sentences.is_some() {
             // The search may have read vectors, which count too.
             self.evict_indexes();
         }
-        found
+        (found, learning)
     }
 
-    /// Searches the view of a caller and returns the tools, the best first.
-    pub(super) async fn find_tools(
-        &self,
+    /// Searches the view of a caller and returns the tools, the best first, with the indexes of their queries. The
+    /// caller remembers what its reply contains.
+    pub(super) async fn find_tools<'a>(
+        &'a self,
         view: &CatalogView,
-        (principal, request): (&Principal, &SearchRequest),
-    ) -> Vec<Arc<CatalogEntry>> {
+        (principal, request): (&'a Principal, &SearchRequest),
+    ) -> (Vec<(Arc<CatalogEntry>, usize)>, Option<LearningSearch<'a>>) {
         let vectors = self.embed_queries(&request.queries).await;
         let index = self.index_of(view);
-        let found = self.search_index(&index, (Some(principal), request), vectors.as_deref());
-        found.into_iter().map(|it| Arc::clone(it.entry)).collect()
+        let (found, learning) =
+            self.search_index(&index, (Some(principal), request), vectors.as_deref());
+        let tools = found.into_iter().map(|it| (Arc::clone(it.entry), it.hit.query));
+        (tools.collect(), learning)
     }
 
     /// Searches a view and fits the definitions into the budget. Without its caller nothing is learned, and
@@ -182,10 +183,14 @@ impl SearchIndexCache {
     ) -> SearchReply {
         let vectors = self.embed_queries(&request.queries).await;
         let index = self.index_of(view);
-        let found = self.search_index(&index, (principal, request), vectors.as_deref());
+        let (found, learning) = self.search_index(&index, (principal, request), vectors.as_deref());
         let model = self.sentences.as_ref().filter(|_| vectors.is_some());
         let tools = found.iter().map(|it| (it.entry.name.as_str(), &*it.entry.tool));
         let packed = pack_results(tools, PackingBudget { tokens: request.budget });
+        if let Some(learning) = learning {
+            let shown = packed.iter().filter_map(|it| found.get(it.index));
+            learning.remember(shown.map(|it| (&it.entry.tool_key, it.hit.query)));
+        }
         let left_out = found.len() - packed.len();
         let tokens = packed.iter().map(|it| it.tokens).sum();
         let results = packed.into_iter();

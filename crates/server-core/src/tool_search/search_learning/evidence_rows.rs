@@ -11,10 +11,10 @@ use tool::{Json, StoreError, ToolKey, Version};
 
 use super::identity_hashes::OrgTag;
 use super::org_evidence::OrgEvidence;
-use super::{Lesson, MAX_ORGS, SearchLearning};
+use super::{EvidenceByOrg, SearchLearning};
 
-/// Prefix of all rows: `search-learning/ORGANISATION/TOOL`, both as hashes.
-const ROW_PREFIX: &str = "search-learning/";
+/// Maximum number of organisations with evidence.
+pub(super) const MAX_ORGS: usize = 64;
 /// Number of rows that are read at once.
 const ROWS_PER_READ: usize = 100;
 /// Number of attempts to write a row that other servers write too.
@@ -28,60 +28,106 @@ struct EvidenceRow {
     stems: ToolEvidence,
 }
 
-/// Returns the organisation in the key of a row.
-fn org_of_key(key: &str) -> Option<OrgTag> {
-    let (org, _) = key.strip_prefix(ROW_PREFIX)?.split_once('/')?;
-    OrgTag::from_hex(org)
+/// Returns the organisation and the name in the key of a row.
+fn parts_of_key(key: &str) -> Option<(OrgTag, &str)> {
+    let (org, name) = key.strip_prefix(SearchLearning::STORE_PREFIX)?.split_once('/')?;
+    Some((OrgTag::from_hex(org)?, name))
 }
 
 fn precondition_of(row: Option<&VersionedValue>) -> WritePrecondition {
     row.map_or(WritePrecondition::Absent, |row| WritePrecondition::Version(row.version))
 }
 
+/// Replaces the evidence of a tool; empty evidence removes it. An organisation beyond the maximum gets none.
+fn set_evidence(
+    all: &mut EvidenceByOrg,
+    (org, tool, name): (OrgTag, &ToolKey, &str),
+    evidence: ToolEvidence,
+) {
+    if all.len() >= MAX_ORGS && !all.contains_key(&org) {
+        return;
+    }
+    let of_org = all.entry(org).or_default();
+    of_org.set_tool((tool, name), evidence);
+    if of_org.is_empty() {
+        all.remove(&org);
+    }
+}
+
 impl SearchLearning {
-    fn row_key(&self, org: OrgTag, tool: &ToolKey) -> String {
-        format!("{ROW_PREFIX}{}/{}", org.to_hex(), self.hasher.row_name(tool))
+    fn row_key(org: OrgTag, name: &str) -> String {
+        format!("{}{}/{name}", Self::STORE_PREFIX, org.to_hex())
     }
 
-    /// Returns whether the organisation of a row learns.
-    fn is_learning_tag(&self, org: OrgTag) -> bool {
-        let is_org = |name: &String| self.hasher.org_tag(name) == org;
-        self.options.learns_everywhere() || self.options.learning_orgs.iter().any(is_org)
+    /// Puts the evidence of a tool into memory; empty evidence removes it.
+    fn apply_evidence(&self, (org, tool, name): (OrgTag, &ToolKey, &str), evidence: ToolEvidence) {
+        set_evidence(&mut self.write_evidence(), (org, tool, name), evidence);
     }
 
-    /// Reads the stored evidence. Rows of organisations that do not learn any more are removed, and so is
-    /// evidence that is too old.
+    /// Reads the stored evidence, which then replaces that in memory. Rows of organisations that do not learn any more
+    /// are removed, and so is evidence that is too old.
     ///
     /// # Errors
-    /// [`StoreError`] if the store cannot be read or written.
+    /// [`StoreError`] if the store cannot be read; the evidence in memory then stays.
     pub async fn load_stored(&self) -> Result<(), StoreError> {
-        self.evidence.write().unwrap_or_else(PoisonError::into_inner).clear();
+        // The removal of a row that does not exist returns the newest version: later writes are those to follow.
+        let absent = Self::row_key(OrgTag::default(), "none");
+        let newest = self.store.put_value(&absent, WritePrecondition::Absent, None).await?;
+        let loaded = self.read_all_rows().await?;
+        *self.write_evidence() = loaded;
+        self.set_read_version(newest);
         *self.lock_purged_day() = None;
-        let (mut after, mut first_page) = (None::<String>, None);
+        self.remove_old_evidence().await;
+        Ok(())
+    }
+
+    async fn read_all_rows(&self) -> Result<EvidenceByOrg, StoreError> {
+        let mut loaded = EvidenceByOrg::new();
+        let (mut after, mut removed) = (None::<String>, 0_usize);
         loop {
-            let rows = self.store.scan_prefix(ROW_PREFIX, after.as_deref(), ROWS_PER_READ).await?;
-            // Whatever is written from here on is newer than all rows of the first page.
-            let newest = rows.iter().map(|row| row.version).max().unwrap_or_default();
-            first_page.get_or_insert(newest);
+            let prefix = Self::STORE_PREFIX;
+            let rows = self.store.scan_prefix(prefix, after.as_deref(), ROWS_PER_READ).await?;
             let Some(last) = rows.last() else { break };
             after = Some(last.key.clone());
             for row in &rows {
-                match org_of_key(&row.key).filter(|org| self.is_learning_tag(*org)) {
-                    Some(org) => self.apply_row(org, row),
-                    None => self.remove_row(row).await?,
+                if !self.load_row(&mut loaded, row).await {
+                    self.remove_row(row).await;
+                    removed += 1;
                 }
             }
         }
-        self.set_read_version(first_page.unwrap_or_default());
-        self.remove_old_evidence().await
+        if removed > 0 {
+            let message = "removed what tool search learned in organisations that do not learn";
+            tracing::info!(rows = removed, "{message}");
+        }
+        Ok(loaded)
+    }
+
+    /// Loads a row, within the bounds. Returns false if its organisation does not learn, or exceeds the maximum.
+    async fn load_row(&self, loaded: &mut EvidenceByOrg, row: &VersionedValue) -> bool {
+        let org = parts_of_key(&row.key).filter(|(org, _)| self.is_learning_tag(*org));
+        let Some((org, name)) = org else { return false };
+        if loaded.len() >= MAX_ORGS && !loaded.contains_key(&org) {
+            return false;
+        }
+        let Some((tool, evidence)) = self.parse_row((org, name), row) else { return true };
+        set_evidence(loaded, (org, &tool, name), evidence);
+        while let Some(excess) = loaded.get(&org).and_then(OrgEvidence::excess_tool) {
+            let name = self.hasher.row_name(&excess);
+            set_evidence(loaded, (org, &excess, &name), ToolEvidence::default());
+            self.remove_tool(org, &excess).await;
+        }
+        true
     }
 
     /// Removes a row, unless it was written again.
-    async fn remove_row(&self, row: &VersionedValue) -> Result<(), StoreError> {
+    async fn remove_row(&self, row: &VersionedValue) {
         let written = WritePrecondition::Version(row.version);
         match self.store.put_value(&row.key, written, None).await {
-            Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error),
+            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+            Err(error) => {
+                tracing::warn!(%error, key = row.key, "cannot remove what tool search learned");
+            }
         }
     }
 
@@ -89,13 +135,22 @@ impl SearchLearning {
         *self.read_version.lock().unwrap_or_else(PoisonError::into_inner) = version;
     }
 
-    /// Puts a row of the store into memory. A row that cannot be read counts as none.
-    fn apply_row(&self, org: OrgTag, row: &VersionedValue) {
+    /// Parses a row, within the bounds of a tool. A row that cannot be read counts as none.
+    fn parse_row(
+        &self,
+        (org, name): (OrgTag, &str),
+        row: &VersionedValue,
+    ) -> Option<(ToolKey, ToolEvidence)> {
         match serde_json::from_slice::<EvidenceRow>(&row.bytes) {
-            Ok(EvidenceRow { tool, stems: evidence }) if self.row_key(org, &tool) == row.key => {
-                self.apply_evidence(org, &tool, evidence);
+            Ok(EvidenceRow { tool, mut stems }) if self.hasher.row_name(&tool) == name => {
+                stems.apply_bounds();
+                Some((tool, stems))
             }
-            _ => tracing::warn!(key = row.key, "cannot read what tool search learned"),
+            _ => {
+                let org = org.to_hex();
+                tracing::warn!(org, name, "cannot read what tool search learned");
+                None
+            }
         }
     }
 
@@ -115,115 +170,74 @@ impl SearchLearning {
             };
             let Some(last) = changes.iter().map(|row| row.version).max() else { break };
             for row in &changes {
-                let org = org_of_key(&row.key).filter(|org| self.is_learning_tag(*org));
-                match org {
-                    Some(org) if row.is_removal => self.forget_row(org, &row.key),
-                    Some(org) => self.apply_row(org, row),
-                    None => {}
-                }
+                self.apply_row(row).await;
             }
             self.set_read_version(last);
         }
-        self.remove_old_evidence().await
+        self.remove_old_evidence().await;
+        Ok(())
     }
 
-    /// Removes the evidence of a removed row from memory.
-    fn forget_row(&self, org: OrgTag, key: &str) {
-        let tools = self.tools_of_org(org);
-        let tool = tools.iter().find(|tool| self.row_key(org, tool) == key);
-        if let Some(tool) = tool {
-            self.apply_evidence(org, tool, ToolEvidence::default());
-        }
-    }
-
-    fn tools_of_org(&self, org: OrgTag) -> Vec<ToolKey> {
-        let evidence = self.evidence.read().unwrap_or_else(PoisonError::into_inner);
-        evidence.get(&org).map(OrgEvidence::all_tools).unwrap_or_default()
-    }
-
-    /// Keeps what the queued calls teach.
-    ///
-    /// # Errors
-    /// [`StoreError`] if the store cannot be read or written; the calls that are not kept stay queued.
-    pub async fn write_lessons(&self) -> Result<(), StoreError> {
-        loop {
-            let lesson = self.lock_lessons().pop_front();
-            let Some(lesson) = lesson else { return Ok(()) };
-            if let Err(error) = self.write_lesson(&lesson).await {
-                self.lock_lessons().push_front(lesson);
-                return Err(error);
+    /// Puts a changed row of the store into memory, within the bounds.
+    async fn apply_row(&self, row: &VersionedValue) {
+        let org = parts_of_key(&row.key).filter(|(org, _)| self.is_learning_tag(*org));
+        let Some((org, name)) = org else { return };
+        if row.is_removal {
+            let tool = self.read_evidence().get(&org).and_then(|it| it.tool_of_row(name));
+            if let Some(tool) = tool {
+                self.apply_evidence((org, &tool, name), ToolEvidence::default());
             }
+        } else if let Some((tool, evidence)) = self.parse_row((org, name), row) {
+            self.apply_evidence((org, &tool, name), evidence);
+            self.evict_excess_tools(org).await;
         }
     }
 
-    async fn write_lesson(&self, lesson: &Lesson) -> Result<(), StoreError> {
-        let today = self.today();
-        if !self.teaches_anything(lesson, today) {
-            return Ok(());
-        }
-        self.make_room_for_org(lesson.org).await?;
-        self.update_row(lesson.org, &lesson.tool, |evidence| {
-            let is_shorter = evidence.remove_expired(today);
-            evidence.add_call(&lesson.stems, lesson.caller, today) || is_shorter
-        })
-        .await?;
-        while let Some(tool) = self.excess_tool(lesson.org) {
-            self.update_row(lesson.org, &tool, clear_evidence).await?;
-        }
-        Ok(())
+    pub(super) fn tools_of_org(&self, org: OrgTag) -> Vec<ToolKey> {
+        self.read_evidence().get(&org).map(OrgEvidence::all_tools).unwrap_or_default()
     }
 
-    /// Returns whether a call changes anything, so that the store is not read for one that is known.
-    fn teaches_anything(&self, lesson: &Lesson, today: u32) -> bool {
-        let evidence = self.evidence.read().unwrap_or_else(PoisonError::into_inner);
-        let known = evidence.get(&lesson.org).and_then(|org| org.tool(&lesson.tool));
-        let mut known = known.cloned().unwrap_or_default();
-        known.add_call(&lesson.stems, lesson.caller, today)
-    }
-
-    fn excess_tool(&self, org: OrgTag) -> Option<ToolKey> {
-        let evidence = self.evidence.read().unwrap_or_else(PoisonError::into_inner);
-        evidence.get(&org)?.excess_tool()
-    }
-
-    /// Removes the evidence of the organisation that was taught the longest time ago, if there is no room for
-    /// another one.
-    async fn make_room_for_org(&self, org: OrgTag) -> Result<(), StoreError> {
-        let oldest = {
-            let evidence = self.evidence.read().unwrap_or_else(PoisonError::into_inner);
-            let is_full = evidence.len() >= MAX_ORGS && !evidence.contains_key(&org);
-            let oldest = evidence.iter().min_by_key(|(org, it)| (it.rank(), **org));
-            oldest.filter(|_| is_full).map(|(org, _)| *org)
-        };
-        let Some(oldest) = oldest else { return Ok(()) };
-        for tool in self.tools_of_org(oldest) {
-            self.update_row(oldest, &tool, clear_evidence).await?;
+    /// Removes the tools with the weakest evidence beyond the maximum of an organisation.
+    pub(super) async fn evict_excess_tools(&self, org: OrgTag) {
+        loop {
+            let excess = self.read_evidence().get(&org).and_then(OrgEvidence::excess_tool);
+            let Some(tool) = excess else { return };
+            self.remove_tool(org, &tool).await;
         }
-        Ok(())
+    }
+
+    /// Removes the evidence of a tool from memory, and from the store if that can be written.
+    pub(super) async fn remove_tool(&self, org: OrgTag, tool: &ToolKey) {
+        if let Err(error) = self.update_row(org, tool, clear_evidence).await {
+            tracing::warn!(%error, "cannot remove what tool search learned");
+        }
+        let name = self.hasher.row_name(tool);
+        self.apply_evidence((org, tool, &name), ToolEvidence::default());
     }
 
     /// Changes the evidence of a tool, in the store and then in memory. `change` returns whether it changed
     /// anything; empty evidence removes the row.
-    async fn update_row(
+    pub(super) async fn update_row(
         &self,
         org: OrgTag,
         tool: &ToolKey,
         change: impl Fn(&mut ToolEvidence) -> bool,
     ) -> Result<(), StoreError> {
-        let key = self.row_key(org, tool);
+        let name = self.hasher.row_name(tool);
+        let key = Self::row_key(org, &name);
         for _ in 0..WRITE_ATTEMPTS {
             let row = self.store.get_value(&key).await?;
             let read = row.as_ref().and_then(|row| serde_json::from_slice(&row.bytes).ok());
             let mut evidence = read.map(|row: EvidenceRow| row.stems).unwrap_or_default();
             if !change(&mut evidence) {
-                self.apply_evidence(org, tool, evidence);
+                self.apply_evidence((org, tool, &name), evidence);
                 return Ok(());
             }
             let new = EvidenceRow { tool: tool.clone(), stems: evidence };
             let bytes = (!new.stems.is_empty()).then(|| Json::encode(&new).bytes().clone());
             match self.store.put_value(&key, precondition_of(row.as_ref()), bytes).await {
                 Ok(_) => {
-                    self.apply_evidence(org, tool, new.stems);
+                    self.apply_evidence((org, tool, &name), new.stems);
                     return Ok(());
                 }
                 Err(StoreError::Conflict { .. }) => {}
@@ -238,23 +252,26 @@ impl SearchLearning {
         self.purged_day.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes evidence that is too old, once a day.
-    async fn remove_old_evidence(&self) -> Result<(), StoreError> {
+    /// Removes evidence that is too old, once a day. A row that cannot be written is left to the next start.
+    async fn remove_old_evidence(&self) {
         let today = self.today();
         if *self.lock_purged_day() == Some(today) {
-            return Ok(());
+            return;
         }
         let old: Vec<(OrgTag, Vec<ToolKey>)> = {
-            let evidence = self.evidence.read().unwrap_or_else(PoisonError::into_inner);
+            let evidence = self.read_evidence();
             evidence.iter().map(|(org, it)| (*org, it.tools_with_expired(today))).collect()
         };
         for (org, tools) in old {
             for tool in tools {
-                self.update_row(org, &tool, |evidence| evidence.remove_expired(today)).await?;
+                let remove = |evidence: &mut ToolEvidence| evidence.remove_expired(today);
+                if let Err(error) = self.update_row(org, &tool, remove).await {
+                    let tool = tool.name.as_str();
+                    tracing::warn!(%error, tool, "cannot remove what tool search learned");
+                }
             }
         }
         *self.lock_purged_day() = Some(today);
-        Ok(())
     }
 }
 
@@ -266,112 +283,4 @@ fn clear_evidence(evidence: &mut ToolEvidence) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use option_types::ListingOptions;
-    use search::{CallerMark, MAX_EVIDENCE_DAYS};
-    use store::MemoryStore;
-    use testkit::clock::FakeClock;
-    use tool::{Org, Secret, SourceName, Store as _, ToolKey, ToolName};
-
-    use super::super::org_evidence::MAX_ORG_TOOLS;
-    use super::{Lesson, MAX_ORGS, OrgTag, ROW_PREFIX, SearchLearning};
-
-    const DAY: Duration = Duration::from_hours(24);
-
-    fn learning_on(store: &Arc<MemoryStore>, clock: &Arc<FakeClock>) -> SearchLearning {
-        let options = ListingOptions {
-            learning_orgs: vec![ListingOptions::ALL_ORGS.to_owned()],
-            ..ListingOptions::default()
-        };
-        let (store, clock) = (Arc::clone(store) as _, Arc::clone(clock) as _);
-        SearchLearning::new(&options, store, clock, &Secret::new("key"))
-    }
-
-    fn org(learning: &SearchLearning, number: usize) -> OrgTag {
-        learning.hasher.org_tag(&format!("org{number}"))
-    }
-
-    fn lesson(org: OrgTag, tool: usize, caller: u32) -> Lesson {
-        let tool = ToolKey {
-            org: Org::default(),
-            source: SourceName::new("s").unwrap(),
-            name: ToolName::new(format!("t{tool:04}")).unwrap(),
-        };
-        Lesson { org, tool, stems: vec![7], caller: CallerMark { key: caller, subject: caller } }
-    }
-
-    async fn teach(learning: &SearchLearning, lesson: Lesson) {
-        learning.lock_lessons().push_back(lesson);
-        learning.write_lessons().await.unwrap();
-    }
-
-    async fn rows_of(store: &MemoryStore, org: OrgTag) -> usize {
-        let prefix = format!("{ROW_PREFIX}{}/", org.to_hex());
-        store.scan_prefix(&prefix, None, 10_000).await.unwrap().len()
-    }
-
-    fn learned(learning: &SearchLearning, org: OrgTag) -> usize {
-        let today = learning.today();
-        let evidence = learning.evidence.read().unwrap();
-        evidence.get(&org).map_or(0, |it| it.tools_of(7, today).count())
-    }
-
-    #[tokio::test]
-    async fn organisations_and_their_tools_are_bounded_in_memory_and_in_the_store() {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
-        let learning = learning_on(&store, &clock);
-        let first = org(&learning, 0);
-        for tool in 0..=MAX_ORG_TOOLS {
-            teach(&learning, lesson(first, tool, 1)).await;
-        }
-        assert_eq!(rows_of(&store, first).await, MAX_ORG_TOOLS);
-        clock.advance(DAY);
-        for number in 1..MAX_ORGS {
-            teach(&learning, lesson(org(&learning, number), 1, 1)).await;
-        }
-        assert_eq!(rows_of(&store, first).await, MAX_ORG_TOOLS, "control: there was room");
-        teach(&learning, lesson(org(&learning, MAX_ORGS), 1, 1)).await;
-        assert_eq!((rows_of(&store, first).await, learned(&learning, first)), (0, 0));
-        assert_eq!(learned(&learning, org(&learning, 1)), 1, "the oldest leaves alone");
-    }
-
-    #[tokio::test]
-    async fn evidence_that_is_too_old_leaves_memory_and_the_store() {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
-        let (learning, other) = (learning_on(&store, &clock), learning_on(&store, &clock));
-        let acme = org(&learning, 0);
-        teach(&learning, lesson(acme, 1, 1)).await;
-        clock.advance(DAY * MAX_EVIDENCE_DAYS);
-        learning.follow_store().await.unwrap();
-        assert_eq!((rows_of(&store, acme).await, learned(&learning, acme)), (1, 1), "control");
-        clock.advance(DAY);
-        assert_eq!(learned(&learning, acme), 0, "it does not count at once");
-        learning.follow_store().await.unwrap();
-        assert_eq!(rows_of(&store, acme).await, 0);
-        // Another server reads that too, and a start removes what nobody did.
-        other.load_stored().await.unwrap();
-        assert_eq!(learned(&other, acme), 0);
-        teach(&other, lesson(acme, 1, 1)).await;
-        clock.advance(DAY * (MAX_EVIDENCE_DAYS + 1));
-        learning_on(&store, &clock).load_stored().await.unwrap();
-        assert_eq!(rows_of(&store, acme).await, 0);
-    }
-
-    #[tokio::test]
-    async fn a_removed_row_leaves_the_memory_of_other_servers() {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Arc::new(FakeClock::default()));
-        let (one, other) = (learning_on(&store, &clock), learning_on(&store, &clock));
-        let acme = org(&one, 0);
-        teach(&one, lesson(acme, 1, 1)).await;
-        teach(&one, lesson(acme, 2, 1)).await;
-        other.load_stored().await.unwrap();
-        assert_eq!(learned(&other, acme), 2);
-        let tool = lesson(acme, 1, 1).tool;
-        one.update_row(acme, &tool, super::clear_evidence).await.unwrap();
-        other.follow_store().await.unwrap();
-        assert_eq!((learned(&one, acme), learned(&other, acme)), (1, 1));
-    }
-}
+mod tests;

@@ -5,11 +5,11 @@
 
 use aws_lc_rs::hmac;
 use identity::Principal;
-use search::CallerMark;
+use search::CallerHashes;
 use tool::{Secret, ToolKey};
 
 /// Hash of the name of an organisation, as in the keys of its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct OrgTag([u8; 8]);
 
 impl OrgTag {
@@ -61,7 +61,7 @@ impl IdentityHasher {
 
     /// Hashes a caller for evidence: the key that all its delegated keys come from, and the user. The key id of a token
     /// is that of its issuer, so its user alone counts.
-    pub(super) fn caller_mark(&self, principal: &Principal) -> CallerMark {
+    pub(super) fn caller_hashes(&self, principal: &Principal) -> CallerHashes {
         let (org, subject) = (principal.org().as_str(), principal.subject());
         let short = |parts: [&str; 3]| {
             let hash = self.hash_parts(parts);
@@ -72,10 +72,10 @@ impl IdentityHasher {
         } else {
             short(["key", org, principal.limit_key_id()])
         };
-        CallerMark { key, subject: short(["subject", org, subject]) }
+        CallerHashes { root_key: key, subject: short(["subject", org, subject]) }
     }
 
-    /// Returns the key of the row of a tool.
+    /// Returns the name of the row of a tool.
     pub(super) fn row_name(&self, tool: &ToolKey) -> String {
         let parts = ["tool", tool.org.as_str(), tool.source.as_str(), tool.name.as_str()];
         data_encoding::HEXLOWER.encode(&self.hash_parts(parts))

@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
+use search::MAX_QUERY_STEMS;
 use tool::{MonotonicTime, ToolKey};
 
 /// Maximum number of callers; those whose last search is the oldest leave first.
 const MAX_CALLERS: usize = 4_096;
 /// Maximum number of queries of a caller.
 const MAX_QUERIES_OF_CALLER: usize = 32;
-/// Maximum number of stems of a query.
-const MAX_STEMS: usize = 32;
 /// Maximum number of tools that a query found, the best ones.
 const MAX_TOOLS: usize = 20;
 /// Time after a search in which a call belongs to it.
@@ -27,7 +26,7 @@ pub(super) struct FoundByQuery {
 impl FoundByQuery {
     /// Creates a query by the hashes of its stems.
     pub(super) fn new(mut stems: Vec<u64>) -> Self {
-        stems.truncate(MAX_STEMS);
+        stems.truncate(MAX_QUERY_STEMS);
         Self { stems, tools: Vec::new() }
     }
 
@@ -90,8 +89,8 @@ impl RecentSearches {
         queries.drain(..excess);
     }
 
-    /// Returns the stems of all queries of a caller that found a tool, each once, and forgets that they found
-    /// it: a second call teaches nothing more.
+    /// Returns the stems of the newest query of a caller that found a tool. All its queries forget that they found it:
+    /// a second call teaches nothing more.
     pub(super) fn take_stems(
         &mut self,
         caller: u64,
@@ -100,21 +99,16 @@ impl RecentSearches {
     ) -> Vec<u64> {
         let Some(queries) = self.callers.get_mut(&caller) else { return Vec::new() };
         let hash = self.hash_state.hash_one(tool);
-        let mut stems = Vec::new();
         queries.retain(|it| it.is_recent(now));
+        let newest = queries.iter().rev().find(|it| it.tools.contains(&hash));
+        let stems = newest.map(|it| it.stems.clone()).unwrap_or_default();
         for query in queries.iter_mut() {
-            let before = query.tools.len();
             query.tools.retain(|it| *it != hash);
-            if query.tools.len() < before {
-                stems.extend_from_slice(&query.stems);
-            }
         }
         queries.retain(|it| !it.tools.is_empty());
         if queries.is_empty() {
             self.callers.remove(&caller);
         }
-        stems.sort_unstable();
-        stems.dedup();
         stems
     }
 
@@ -139,7 +133,7 @@ mod tests {
     use tool::{MonotonicTime, Org, SourceName, ToolKey, ToolName};
 
     use super::{
-        FoundByQuery, MAX_AGE, MAX_CALLERS, MAX_QUERIES_OF_CALLER, MAX_STEMS, MAX_TOOLS,
+        FoundByQuery, MAX_AGE, MAX_CALLERS, MAX_QUERIES_OF_CALLER, MAX_QUERY_STEMS, MAX_TOOLS,
         RecentSearches,
     };
 
@@ -164,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_takes_the_stems_of_its_callers_queries_once() {
+    fn a_call_takes_the_stems_of_its_callers_newest_query_once() {
         let mut recent = RecentSearches::default();
         recent.add_search(1, vec![found(&[1, 2], &["a", "b"]), found(&[3], &["c"])], at(0));
         recent.add_search(1, vec![found(&[2, 4], &["a"])], at(1));
         assert!(recent.take_stems(2, &tool("a"), at(2)).is_empty(), "another caller");
         assert!(recent.take_stems(1, &tool("z"), at(2)).is_empty(), "a tool that was not found");
-        assert_eq!(recent.take_stems(1, &tool("a"), at(2)), [1, 2, 4]);
+        assert_eq!(recent.take_stems(1, &tool("a"), at(2)), [2, 4], "the newest query alone");
         assert!(recent.take_stems(1, &tool("a"), at(2)).is_empty(), "the second call");
         assert_eq!(recent.take_stems(1, &tool("b"), at(2)), [1, 2]);
         assert!(recent.take_stems(1, &tool("c"), at(0).saturating_add(MAX_AGE)).is_empty());
@@ -188,7 +182,7 @@ mod tests {
         }
         let queries = &recent.callers[&0];
         assert_eq!(queries.len(), MAX_QUERIES_OF_CALLER);
-        assert_eq!((queries[0].stems.len(), queries[0].tools.len()), (MAX_STEMS, MAX_TOOLS));
+        assert_eq!((queries[0].stems.len(), queries[0].tools.len()), (MAX_QUERY_STEMS, MAX_TOOLS));
         for caller in 1..=MAX_CALLERS as u64 {
             recent.add_search(caller, vec![found(&[1], &["a"])], at(1));
         }

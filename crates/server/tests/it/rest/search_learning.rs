@@ -16,6 +16,14 @@ use crate::support::{Client, FixtureServer, ServerSetup, tools};
 /// A query with the name of another tool, and a word that no tool has.
 const QUERY: &str = "alpha+frobnicate";
 
+/// Number of tools that only administrators see: more than one stem raises.
+const HIDDEN_TOOLS: usize = search::MAX_STEM_TOOLS + 1;
+
+fn hidden_name(number: usize) -> String {
+    let letter = |it: usize| char::from(b'a' + u8::try_from(it).unwrap());
+    format!("hidden{}{}", letter(number / 26), letter(number % 26))
+}
+
 fn offers() -> Vec<Offer> {
     let tool = |name: &str, words: &str| {
         let number = json!({"type": "integer", "maximum": 10});
@@ -28,9 +36,11 @@ fn offers() -> Vec<Offer> {
     let fails = |_| Err(ExecuteError::not_sent(ErrorCode::UpstreamLost, "it is broken"));
     let broken = Arc::new(MockExecutor::new(fails));
     offers.push(tools::tool_offer(tool("broken", "nothing"), broken));
-    let mut hidden = tool("hidden", "secret things");
-    hidden.traits.min_level = PermissionLevel::Admin;
-    offers.push(tools::tool_offer(hidden, echo_executor()));
+    for number in 0..HIDDEN_TOOLS {
+        let mut hidden = tool(&hidden_name(number), "secret things");
+        hidden.traits.min_level = PermissionLevel::Admin;
+        offers.push(tools::tool_offer(hidden, echo_executor()));
+    }
     offers
 }
 
@@ -88,7 +98,7 @@ async fn call(client: &Client, tool: &str) {
 async fn teach(server: &FixtureServer, client: &Client, query: &str, tool: &str) {
     search(client, &format!("{query}+{tool}")).await;
     call(client, tool).await;
-    learning(server).write_lessons().await.unwrap();
+    learning(server).flush_feedback().await.unwrap();
 }
 
 fn result<'a>(reply: &'a Value, tool: &str) -> Option<&'a Value> {
@@ -167,17 +177,33 @@ async fn calls_that_fail_or_are_refused_or_follow_no_search_teach_nothing() {
     let server = server_on(&store, &["acme"]).await;
     let (ann, bob) = (agent(&server, "acme", "ann").await, agent(&server, "acme", "bob").await);
     teach(&server, &ann, "frobnicate", "broken").await;
-    teach(&server, &ann, QUERY, "hidden").await;
+    teach(&server, &ann, QUERY, "hiddenaa").await;
     teach(&server, &ann, QUERY, "unknown").await;
     // Bob searched nothing; ann's search is not his.
     call(&bob, "beta").await;
     search(&bob, "delta").await;
     let refused = bob.call_tool("delta", json!({"n": 11})).await;
     assert_ne!(refused.status, 200, "{refused:?}");
-    learning(&server).write_lessons().await.unwrap();
+    learning(&server).flush_feedback().await.unwrap();
     assert!(learned_rows(&store).await.is_empty());
     teach(&server, &ann, "frobnicate", "delta").await;
     assert_eq!(learned_rows(&store).await.len(), 1, "control");
+}
+
+#[tokio::test]
+async fn a_tool_that_no_reply_contained_teaches_nothing() {
+    let store = memory_store();
+    let server = server_on(&store, &["acme"]).await;
+    let ann = agent(&server, "acme", "ann").await;
+    let search_and_call = async |budget: usize| {
+        let path = format!("/v1/search?q={QUERY}+beta&k=10&budget={budget}");
+        let reply: Value = ann.get(&path).await.expect_ok();
+        call(&ann, "beta").await;
+        learning(&server).flush_feedback().await.unwrap();
+        (result(&reply, "beta").is_some(), learned_rows(&store).await.len())
+    };
+    assert_eq!(search_and_call(1).await, (false, 0));
+    assert_eq!(search_and_call(10_000).await, (true, 1), "control");
 }
 
 #[tokio::test]
@@ -185,10 +211,12 @@ async fn one_key_counts_once_and_many_keys_of_a_user_too() {
     let store = memory_store();
     let server = server_on(&store, &["acme"]).await;
     let ann = agent(&server, "acme", "ann").await;
-    let score = async |client: &Client| score_of(&search(client, "alpha+frobnicate").await, "beta");
-    let before = score(&ann).await;
+    // A third caller measures: its searches are followed by no call.
+    let reader = agent(&server, "acme", "reader").await;
+    let score = async || score_of(&search(&reader, "alpha+frobnicate").await, "beta");
+    let before = score().await;
     teach(&server, &ann, "frobnicate", "beta").await;
-    let once = score(&ann).await;
+    let once = score().await;
     assert!(once > before, "{before} to {once}");
     let rows = learned_rows(&store).await;
     for _ in 0..100 {
@@ -196,11 +224,11 @@ async fn one_key_counts_once_and_many_keys_of_a_user_too() {
     }
     let again = agent(&server, "acme", "ann").await;
     teach(&server, &again, "frobnicate", "beta").await;
-    assert!((score(&ann).await - once).abs() < 1e-9);
+    assert!((score().await - once).abs() < 1e-9);
     assert_eq!(learned_rows(&store).await, rows, "nothing was written again");
     let bob = agent(&server, "acme", "bob").await;
     teach(&server, &bob, "frobnicate", "beta").await;
-    assert!(score(&ann).await > once, "control: another caller counts");
+    assert!(score().await > once, "control: another caller counts");
 }
 
 #[tokio::test]
@@ -241,14 +269,28 @@ async fn evidence_of_a_hidden_tool_changes_nothing() {
     let (with, without) = (memory_store(), memory_store());
     let (server, control) =
         (server_on(&with, &["acme"]).await, server_on(&without, &["acme"]).await);
-    let root = agent_with(&server, "acme", "root", PermissionLevel::Admin).await;
-    teach(&server, &root, QUERY, "hidden").await;
-    let found = search(&root, &format!("{QUERY}+hidden")).await;
-    assert_eq!(learned_words(&found, "hidden").len(), 3, "control: a key that sees it: {found}");
+    // Each hidden tool has stronger evidence than the visible one.
+    for subject in ["root", "chief"] {
+        let admin = agent_with(&server, "acme", subject, PermissionLevel::Admin).await;
+        for number in 0..HIDDEN_TOOLS {
+            teach(&server, &admin, QUERY, &hidden_name(number)).await;
+        }
+    }
+    for server in [&server, &control] {
+        let ann = agent(server, "acme", "ann").await;
+        teach(server, &ann, QUERY, "beta").await;
+    }
+    assert_eq!(learned_rows(&with).await.len(), HIDDEN_TOOLS + 1);
+    assert_eq!(learned_rows(&without).await.len(), 1);
+    let root = agent_with(&server, "acme", "other", PermissionLevel::Admin).await;
+    let found = search(&root, &format!("{QUERY}+hiddenah")).await;
+    assert_eq!(learned_words(&found, "hiddenah").len(), 3, "control: a key that sees it: {found}");
     let (bob, other) = (agent(&server, "acme", "bob").await, agent(&control, "acme", "bob").await);
-    for query in [QUERY, "hidden", "alpha+frobnicate", "secret+things"] {
+    for query in [QUERY, "hiddenah", "alpha+frobnicate", "secret+things"] {
         assert_eq!(search(&bob, query).await, search(&other, query).await, "{query}");
     }
+    let found = search(&bob, QUERY).await;
+    assert_eq!(learned_words(&found, "beta").len(), 2, "control: the visible one counts: {found}");
 }
 
 #[tokio::test]
@@ -256,18 +298,21 @@ async fn servers_of_one_store_add_to_one_anothers_evidence() {
     let store = memory_store();
     let (one, other) = (server_on(&store, &["acme"]).await, server_on(&store, &["acme"]).await);
     let (ann, bob) = (agent(&one, "acme", "ann").await, agent(&other, "acme", "bob").await);
+    // Third callers measure: their searches are followed by no call.
+    let at_one = agent(&one, "acme", "reader").await;
+    let at_other = agent(&other, "acme", "reader").await;
     let score = async |client: &Client| score_of(&search(client, "alpha+frobnicate").await, "beta");
-    let before = score(&bob).await;
+    let before = score(&at_other).await;
     teach(&one, &ann, "frobnicate", "beta").await;
-    assert!((score(&bob).await - before).abs() < 1e-9, "not read yet");
+    assert!((score(&at_other).await - before).abs() < 1e-9, "not read yet");
     learning(&other).follow_store().await.unwrap();
-    let by_one = score(&bob).await;
+    let by_one = score(&at_other).await;
     assert!(by_one > before, "{before} to {by_one}");
     // The other server adds its caller to the row that it did not write.
     teach(&other, &bob, "frobnicate", "beta").await;
-    assert!(score(&bob).await > by_one);
+    assert!(score(&at_other).await > by_one);
     learning(&one).follow_store().await.unwrap();
-    assert!((score(&ann).await - score(&bob).await).abs() < 1e-9);
+    assert!((score(&at_one).await - score(&at_other).await).abs() < 1e-9);
     assert_eq!(learned_rows(&store).await.len(), 1);
 }
 
@@ -283,6 +328,6 @@ async fn calls_through_mcp_count_as_those_of_rest() {
     let query = format!("{} beta", QUERY.replace('+', " "));
     call_tool("search_tools", json!({"queries": [query], "limit": 10})).await;
     call_tool("call_tool", json!({"name": "beta", "arguments": {}})).await;
-    learning(&server).write_lessons().await.unwrap();
+    learning(&server).flush_feedback().await.unwrap();
     assert_eq!(learned_words(&search(&bob, QUERY).await, "beta").len(), 2);
 }

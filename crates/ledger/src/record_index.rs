@@ -146,6 +146,13 @@ impl RecordIndex {
         self.evicted.begin_segment(span.number);
     }
 
+    /// Adds a segment whose records are not added. Earlier entries go: the index is one range without gaps, and
+    /// records before it are read from their segments.
+    pub(crate) fn skip_segment(&mut self, span: SegmentSpan) {
+        self.entries.clear();
+        self.begin_segment(span);
+    }
+
     pub(crate) fn push_entry(&mut self, entry: IndexEntry) {
         if self.spans.last().is_none_or(|span| span.number != entry.position.segment_number) {
             self.begin_segment(SegmentSpan {

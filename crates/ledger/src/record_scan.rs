@@ -29,7 +29,7 @@ use crate::segment_calls::SegmentCalls;
 use crate::segment_scan::{LocatedCheckpoint, SegmentScan};
 use crate::tombstone::{self, Tombstone};
 use crate::writer_progress::{self, FoundProgress};
-use parallel_scan::scan_segments;
+use parallel_scan::{MAX_START_THREADS, scan_segments};
 use segment_classifier::SegmentClassifier;
 
 /// Scanned record of one writer.
@@ -79,7 +79,7 @@ pub(crate) struct RecordSegment {
     /// Whether the segment has damage. It is evidence then, and is not rewritten.
     pub(crate) is_damaged: bool,
     pub(crate) checkpoints: Vec<LocatedCheckpoint>,
-    /// What its frames change about the open calls; `None` if only a replay tells.
+    /// Changes of the open calls by its frames; `None` if the segment must be replayed.
     pub(crate) calls: Option<SegmentCalls>,
 }
 
@@ -96,7 +96,12 @@ pub(crate) fn read_progress(writer_dir: &WriterDir) -> Result<FoundProgress, Led
 }
 
 impl RecordScan {
-    /// Scans all files of one writer.
+    /// Scans all files of one writer at its start, when nothing else needs the processors.
+    pub(crate) fn scan_at_start(writer_dir: &WriterDir) -> Result<Self, LedgerError> {
+        Self::scan_on_threads(writer_dir, read_progress(writer_dir)?, MAX_START_THREADS)
+    }
+
+    /// Scans all files of one writer, which may belong to a running server.
     pub(crate) fn scan_writer(writer_dir: &WriterDir) -> Result<Self, LedgerError> {
         Self::scan_with_progress(writer_dir, read_progress(writer_dir)?)
     }
@@ -105,6 +110,14 @@ impl RecordScan {
     pub(crate) fn scan_with_progress(
         writer_dir: &WriterDir,
         progress: FoundProgress,
+    ) -> Result<Self, LedgerError> {
+        Self::scan_on_threads(writer_dir, progress, 1)
+    }
+
+    fn scan_on_threads(
+        writer_dir: &WriterDir,
+        progress: FoundProgress,
+        max_threads: usize,
     ) -> Result<Self, LedgerError> {
         let told =
             |error: &io::Error| io_failure("the record cannot be read", &writer_dir.dir, error);
@@ -121,8 +134,8 @@ impl RecordScan {
         survey.legacy_tail =
             legacy_tail::read_tail(writer_dir, &numbers).map_err(|error| told(&error))?;
         let mut scans = Vec::new();
-        for (number, scan) in scan_segments(writer_dir, &numbers, survey.legacy_tail.tail.as_ref())
-        {
+        let tail = survey.legacy_tail.tail.as_ref();
+        for (number, scan) in scan_segments((writer_dir, max_threads), &numbers, tail) {
             match scan {
                 Ok(scan) => scans.push(scan),
                 Err(error) => survey.mark_unreadable(writer_dir, number, &error),

@@ -113,7 +113,7 @@ pub(crate) fn open_ledger(
 
 /// Scans the whole record. Legacy files beside the segments are migrated first.
 fn scan_record(site: &WriterDir, clock: &dyn Clock) -> Result<RecordScan, LedgerError> {
-    let mut survey = RecordScan::scan_writer(site)?;
+    let mut survey = RecordScan::scan_at_start(site)?;
     if survey.legacy_tail.exists {
         if let Some(error) = &survey.unreadable {
             return Err(error.clone());
@@ -125,7 +125,7 @@ fn scan_record(site: &WriterDir, clock: &dyn Clock) -> Result<RecordScan, Ledger
             },
         )?;
         let found = std::mem::take(&mut survey.findings.list);
-        survey = RecordScan::scan_writer(site)?;
+        survey = RecordScan::scan_at_start(site)?;
         for finding in found.into_iter().filter(|finding| finding.damage == DamageKind::InvalidTail)
         {
             survey.findings.push_finding(finding);
@@ -226,7 +226,7 @@ impl<'a> RecoveryScan<'a> {
         let Some(calls) = part.calls.as_ref().filter(|_| is_old) else { return false };
         if let Some(first_seq) = part.first_seq {
             let span = SegmentSpan { number: part.number, first_seq };
-            self.inner.lock_index().begin_segment(span);
+            self.inner.lock_index().skip_segment(span);
         }
         self.records += calls.records;
         calls.apply_to(&mut self.open_calls);

@@ -34,6 +34,12 @@ impl SegmentCalls {
         }
     }
 
+    /// Frees the memory of calls that ended within the segment.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.opened.shrink_to_fit();
+        self.closed.shrink_to_fit();
+    }
+
     /// Applies all frames of the segment to the calls that were open before it.
     pub(crate) fn apply_to(&self, open_calls: &mut OpenCalls) {
         for call in &self.closed {

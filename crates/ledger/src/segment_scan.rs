@@ -37,7 +37,7 @@ pub(crate) struct SegmentScan {
     pub(crate) faults: Vec<ScanFault>,
     pub(crate) more_faults: u64,
     pub(crate) checkpoints: Vec<LocatedCheckpoint>,
-    /// What all its frames change about the open calls; `None` after some were discarded.
+    /// Changes of the open calls by all its frames; `None` after some were discarded.
     pub(crate) calls: Option<SegmentCalls>,
 }
 
@@ -98,6 +98,7 @@ impl SegmentScan {
                     let own = file.file_size()?;
                     scan.size =
                         size.min(tail.and_then(|tail| tail.combined_end(own)).unwrap_or(own));
+                    scan.calls.iter_mut().for_each(SegmentCalls::shrink_to_fit);
                     return Ok(scan);
                 }
             }

@@ -63,7 +63,7 @@ impl Metrics {
             ledger_up.clone(),
         );
         let poll_times = Arc::<PollTimes>::default();
-        let help = "Turns of connections' tasks that held their thread for more than a millisecond";
+        let help = "Polls of connections' tasks that held their thread for more than a millisecond";
         registry.register("connection_long_polls", help, poll_times.long_polls());
         let known = PerInterface::default();
         Self {

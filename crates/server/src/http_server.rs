@@ -60,6 +60,8 @@ pub async fn serve_http(
             }
             drop((permit, assignment));
         };
+        // Boxed, because a future within others is stored once for each.
+        let serving = Box::pin(serving);
         let serving = async move {
             match poll_times {
                 Some(times) => times.observe_task(serving).await,

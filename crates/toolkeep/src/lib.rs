@@ -229,8 +229,9 @@ async fn open_keys_and_record(
 ) -> Result<(Arc<KeyStore>, Arc<FileLedger>), CommandError> {
     let keys = load_keys(Arc::clone(store), start);
     let ledger = data_storage::open_ledger(start, &clocks.system_clock);
-    let (keys, ledger) = tokio::try_join!(keys, ledger)?;
-    Ok((Arc::new(keys), ledger))
+    // Both end before an error is returned: the record is not left half opened.
+    let (keys, ledger) = tokio::join!(keys, ledger);
+    Ok((Arc::new(keys?), ledger?))
 }
 
 async fn load_keys(store: Arc<dyn Store>, start: &LaunchOptions) -> Result<KeyStore, CommandError> {

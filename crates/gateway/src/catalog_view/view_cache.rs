@@ -26,7 +26,7 @@ const PREBUILD_MIN_TOOLS: usize = 500;
 const LARGE_CATALOG_TOOLS: usize = 5_000;
 /// Number of bytes that building one tool of a view corresponds to. With a thousand rules, some
 /// tens of tools take a millisecond, and a view is built once.
-const EQUIVALENT_BYTES_PER_TOOL: usize = 1 << 14;
+const EQUIVALENT_BYTES_PER_TOOL: usize = 1 << 12;
 /// Number of tools evaluated in advance at each change: some hundred milliseconds. Unchanged tools
 /// are not evaluated again.
 const PREBUILD_TOOL_BUDGET: usize = 2 << 20;

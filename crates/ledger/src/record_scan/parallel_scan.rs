@@ -10,17 +10,17 @@ use crate::legacy_tail::LegacyTail;
 use crate::segment::WriterDir;
 use crate::segment_scan::SegmentScan;
 
-/// Maximum number of threads, because a start reads other things at the same time.
-const MAX_THREADS: usize = 4;
+/// Maximum number of threads of a start, because it reads other things at the same time.
+pub(super) const MAX_START_THREADS: usize = 4;
 /// Number of segments from which a thread is worth its start.
 const MIN_SEGMENTS_PER_THREAD: usize = 2;
 
 /// Number of a segment, with its scan.
 type NumberedScan = (u32, io::Result<SegmentScan>);
 
-/// Scans the segments of these numbers, in their order.
+/// Scans the segments of these numbers, in their order, on at most so many threads.
 pub(super) fn scan_segments(
-    writer_dir: &WriterDir,
+    (writer_dir, max_threads): (&WriterDir, usize),
     numbers: &[u32],
     tail: Option<&LegacyTail>,
 ) -> Vec<NumberedScan> {
@@ -33,7 +33,7 @@ pub(super) fn scan_segments(
         scans
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = threads.min(MAX_THREADS).min(numbers.len() / MIN_SEGMENTS_PER_THREAD);
+    let threads = threads.min(max_threads).min(numbers.len() / MIN_SEGMENTS_PER_THREAD);
     let mut scans = thread::scope(|scope| {
         // The others do the work of a thread that cannot be started.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, scan_some).ok();

@@ -1,10 +1,14 @@
 //! Counts the bytes of the record that a start reads.
 
+use std::collections::BTreeMap;
+
 use tool::Durability;
+use tool::ledger::RecordQuery;
 
 use super::fixture::{Driven, id, intent};
 use super::sim_disk::SimDisk;
 use crate::ledger_options::LedgerOptions;
+use crate::record_search::RecordSearch;
 use crate::recovery::RecoveryReport;
 use crate::segment::parse_segment_name;
 
@@ -44,11 +48,17 @@ fn a_start_reads_old_segments_once_and_knows_the_calls_that_they_leave_open() {
         } else {
             driven.call(number);
         }
+        if number == 1_000 {
+            // The outcome is in an old segment too, which is skipped.
+            let (number, ticket) = open_calls.remove(1);
+            let end = super::fixture::end(number);
+            driven.inner.append_outcome(ticket.mark_complete(), &end, Durability::Written).unwrap();
+        }
         if number % 20 == 0 {
             driven.syncer.run_once(false);
         }
     }
-    for (number, ticket) in open_calls.drain(..4) {
+    for (number, ticket) in open_calls.drain(..3) {
         let end = super::fixture::end(number);
         driven.inner.append_outcome(ticket.mark_complete(), &end, Durability::Written).unwrap();
     }
@@ -62,4 +72,46 @@ fn a_start_reads_old_segments_once_and_knows_the_calls_that_they_leave_open() {
     assert!(read > 190, "{read} %");
     assert_eq!(replaying.open_calls, still_open);
     assert!(replaying.records >= skipping.records && skipping.records > 3_990, "{replaying:?}");
+}
+
+/// Returns the numbers of all records that lists show, and opens the record with an index of so many.
+fn listed(files: &BTreeMap<String, Vec<u8>>, max_index_entries: usize) -> Vec<u64> {
+    let disk = SimDisk::holding(files);
+    let driven = Driven::open(disk.shared(), options(max_index_entries)).unwrap();
+    let (mut all, mut before_sequence) = (Vec::new(), None);
+    loop {
+        let query = RecordQuery { limit: 1_000, before_sequence, ..RecordQuery::default() };
+        let page = RecordSearch::new(&driven.inner, query).list_page().unwrap();
+        all.extend(page.records.iter().map(|record| record.sequence));
+        before_sequence = page.next_before;
+        if before_sequence.is_none() {
+            return all;
+        }
+    }
+}
+
+/// A damaged old segment is visited, those after it are skipped, and the index ends short of its bound.
+#[test]
+fn a_start_shows_all_readable_records_where_old_segments_are_damaged_and_new_ones_missing() {
+    let disk = SimDisk::new(1);
+    let mut driven = Driven::open(disk.shared(), options(300)).unwrap();
+    for number in 0..1_500 {
+        driven.call(number);
+        if number % 20 == 0 {
+            driven.syncer.run_once(false);
+        }
+    }
+    driven.close();
+    let mut files = disk.files();
+    let names: Vec<_> =
+        files.keys().filter(|name| parse_segment_name(name).is_some()).cloned().collect();
+    assert!(names.len() > 8, "{names:?}");
+    let damaged = files.get_mut(&names[2]).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    files.remove(&names[names.len() - 2]).unwrap();
+    let all = listed(&files, 1_000_000);
+    let written = 3_000;
+    assert!(all.len() > written / 2 && all.len() < written, "{}", all.len());
+    assert_eq!(listed(&files, 300), all);
 }

@@ -16,7 +16,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 512;
 /// Size of one loss of a rendering, in bytes.
 const LOSS_BYTES: usize = 160;
 
-/// What a rendering is found by: format, style of names and address of the definition.
+/// Cache key of a rendering: format, style of names and address of the definition.
 type FragmentKey = (ProviderFormat, NameStyle, usize);
 
 /// A rendered tool with its definition.

@@ -214,7 +214,15 @@ impl CallCompletion {
         }
     }
 
-    fn encode_response(self, mut answer: CallResponse) -> EncodedResult {
+    fn encode_response(self, answer: CallResponse) -> EncodedResult {
+        let size = match &answer.result {
+            Ok(ExecutionState::Completed(outcome)) => outcome.size_bytes(),
+            _ => 0,
+        };
+        gateway::run_blocking_if_large(size, || self.encode_answer(answer))
+    }
+
+    fn encode_answer(self, mut answer: CallResponse) -> EncodedResult {
         self.adapt_to_client(&mut answer);
         let encoder = ResultEncoder {
             era: self.era,

@@ -87,7 +87,9 @@ async fn handle_request(
     headers: RequestHeaders<'_>,
     request: &RpcRequest,
 ) -> Result<McpResponse, RequestError> {
-    let mut context = RequestContext::parse(caller, headers, request)?;
+    let size = request.params.as_ref().map_or(0, |params| params.bytes().len());
+    let parse = || RequestContext::parse(caller, headers, request);
+    let mut context = gateway::run_blocking_if_large(size, parse)?;
     let narrowed = context.restricted_principal()?;
     // Replaced in place: it is large, and few requests restrict themselves.
     if let Some(narrowed) = &narrowed {

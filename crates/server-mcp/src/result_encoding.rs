@@ -154,8 +154,7 @@ impl<'a> ResultEncoder<'a> {
 
     /// Encodes the outcome of a tool.
     fn encode_outcome(self, outcome: &Outcome) -> EncodedResult {
-        let render = || formats::mcp::render_call_result(outcome);
-        let mut json = gateway::run_blocking_if_large(outcome.size_bytes(), render);
+        let mut json = formats::mcp::render_call_result(outcome);
         if matches!(outcome.body, Answered::Value(_)) {
             return self.encode_untyped(&json);
         }

@@ -71,7 +71,8 @@ mod tests {
         let longest = async |is_moved: bool| {
             let observed = Arc::clone(&times);
             let work = async move { gateway::block_in_place_if(is_moved, hold_thread) };
-            tokio::spawn(async move { observed.observe_task(work).await }).await.unwrap();
+            let tasks = tokio_util::task::TaskTracker::new();
+            tasks.spawn(async move { observed.observe_task(work).await }).await.unwrap();
             times.take_longest()
         };
         let (moved, held) = (longest(true).await, longest(false).await);

@@ -33,7 +33,7 @@ async fn a_stream_relays_what_the_source_sends_and_seals_its_cursors() {
     let bench = SourceBench::new().await;
     let (ann, streams) = (bench.user().await, &bench.source.streams);
     streams.push(Streamed::Notification(ACTIVE, json!({"cursor": "c0", "truncated": true})));
-    streams.push(Streamed::Notification(EVENT, event_at("1", "c1")));
+    streams.push(Streamed::Notification(EVENT, event_at("1", "cursor-of-the-source")));
     let failure =
         json!({"error": {"code": -32_603, "message": "busy\u{200b}", "data": {}, "x": 1}});
     streams.push(Streamed::Notification("notifications/events/error", failure));
@@ -48,7 +48,7 @@ async fn a_stream_relays_what_the_source_sends_and_seals_its_cursors() {
     assert_eq!((&sent["method"], &sent["params"]["name"]), (&json!(EVENT), &json!("s.made")));
     assert!(sent["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].is_number());
     let cursor = sent["params"]["cursor"].clone();
-    assert!(!cursor.as_str().unwrap().contains("c1"));
+    assert!(!cursor.as_str().unwrap().contains("cursor-of-the-source"));
     let error = stream.next().await["params"]["error"].clone();
     assert_eq!(error, json!({"code": -32_603, "message": r"busy\u{200b}", "data": {}}));
     let ended = stream.next().await;
@@ -60,7 +60,7 @@ async fn a_stream_relays_what_the_source_sends_and_seals_its_cursors() {
     assert_eq!(intent.tool_key.name.as_str(), "mcp.events.stream");
     // A poll goes on where the stream ended.
     ask(&ann, "events/poll", json!({"name": "s.made", "cursor": cursor})).await;
-    assert_eq!(bench.source.asked()[0]["cursor"], "c1");
+    assert_eq!(bench.source.asked()[0]["cursor"], "cursor-of-the-source");
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ use super::observed_audit_log::ObservedAuditLog;
 use super::plugin_sources::PluginSources;
 use super::program_runtime::{self, ProgramComponents};
 use super::record_maintenance::RecordMaintenance;
-use super::search_learning::{search_learning, with_learning};
+use super::search_learning::{attach_learning, build_search_learning};
 use super::sentence_search::sentence_vectors;
 use super::server_clocks::ClockPair;
 use super::source_factory::{self, SourceFactory};
@@ -244,8 +244,8 @@ impl CallComponents {
         });
         let gateway = with_artifacts(gateway, foundation.artifacts.clone());
         let search_learning =
-            search_learning(config, encrypted_stores.search_learning, (clocks, mac_key));
-        let gateway = Arc::new(with_learning(gateway, &search_learning));
+            build_search_learning(config, encrypted_stores.search_learning, (clocks, mac_key));
+        let gateway = Arc::new(attach_learning(gateway, &search_learning));
         let programs = program_runtime::build_programs(
             start,
             ProgramComponents {

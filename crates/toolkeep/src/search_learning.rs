@@ -11,7 +11,7 @@ use tool::Secret;
 use super::server_clocks::ClockPair;
 
 /// Builds the learning of the organisations that the configuration names.
-pub(crate) fn search_learning(
+pub(crate) fn build_search_learning(
     config: &Config,
     store: EncryptedStore,
     (clocks, secret): (&ClockPair, &Secret),
@@ -20,8 +20,8 @@ pub(crate) fn search_learning(
     Arc::new(SearchLearning::new(&options, Arc::new(store), clocks.as_clock(), secret))
 }
 
-/// Lets it observe the calls of a gateway, if any organisation learns.
-pub(crate) fn with_learning(gateway: Gateway, learning: &Arc<SearchLearning>) -> Gateway {
+/// Attaches it to a gateway as the observer of calls, if any organisation learns.
+pub(crate) fn attach_learning(gateway: Gateway, learning: &Arc<SearchLearning>) -> Gateway {
     if learning.is_enabled() {
         return gateway.with_call_observer(Arc::clone(learning) as _);
     }

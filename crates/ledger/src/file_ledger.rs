@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -151,6 +152,7 @@ impl FileLedger {
 impl RecordInspector for FileLedger {
     fn read_storage(&self) -> BoxFuture<'_, Result<RecordStorage, LedgerError>> {
         let (opened, last) = (self.opened, self.last_checkpoint());
+        let found_later = self.inner.damaged_segments.load(Ordering::Relaxed);
         Box::pin(async move {
             let read = self.run_read(|inner| {
                 let site = &inner.writer_dir;
@@ -167,7 +169,7 @@ impl RecordInspector for FileLedger {
                     root: last.root,
                     created_at: last.created_at,
                 }),
-                damage_count: opened.damage_count,
+                damage_count: opened.damage_count + found_later,
                 unknown_calls: opened.unknown_calls,
             })
         })

@@ -1,8 +1,10 @@
-//! Filter thread: loads the filters of sealed segments, and rebuilds missing or damaged ones.
+//! Filter thread: loads the filters of sealed segments, rebuilds missing or damaged ones, and checks the
+//! segments that the start took from their summaries.
 //!
 //! Every search reads a segment without a filter, so a missing filter never hides a record.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use tool::LedgerError;
 
@@ -11,6 +13,7 @@ use crate::ledger_state::LedgerMode;
 use crate::record_search::RecordSearch;
 use crate::segment::parse_filter_name;
 use crate::segment_filter::{FilterBuildContext, build_filter, load_header, write_filter};
+use crate::summary_check::SummaryCheck;
 
 /// Work queue of the filter thread.
 #[derive(Debug, Default)]
@@ -49,21 +52,44 @@ impl FilterWork {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).is_closing
     }
 
-    /// Waits for work. Returns `false` if the thread must end.
-    fn wait_for_work(&self) -> bool {
+    /// Waits for work, for at most `pause`.
+    fn wait_for_work(&self, pause: Option<Duration>) -> FilterTask {
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |work: &mut FilterThreadState| !work.is_requested && !work.is_closing;
-        let mut work = self.wake.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner);
-        work.is_requested = false;
-        !work.is_closing
+        let mut work = match pause {
+            None => self.wake.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner),
+            Some(pause) => {
+                let waited = self.wake.wait_timeout_while(work, pause, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        if work.is_closing {
+            FilterTask::Stop
+        } else if std::mem::take(&mut work.is_requested) {
+            FilterTask::Refresh
+        } else {
+            FilterTask::CheckSummary
+        }
     }
+}
+
+/// What the filter thread does next.
+enum FilterTask {
+    Refresh,
+    CheckSummary,
+    Stop,
 }
 
 /// Runs the filter thread until the ledger is closed.
 pub(crate) fn run_filter_thread(inner: &Arc<LedgerInner>) {
     remove_orphans(inner);
-    while inner.filter_work.wait_for_work() {
-        refresh_filters(inner);
+    let mut check = SummaryCheck::new(inner);
+    loop {
+        match inner.filter_work.wait_for_work(check.next_pause()) {
+            FilterTask::Refresh => refresh_filters(inner),
+            FilterTask::CheckSummary => check.check_next(inner),
+            FilterTask::Stop => return,
+        }
     }
 }
 

@@ -52,6 +52,10 @@ pub(crate) struct LedgerInner {
     pub(crate) search_permits: Semaphore,
     /// Work queue of the filter thread.
     pub(crate) filter_work: FilterWork,
+    /// Segments whose frames the start did not read.
+    unchecked_segments: Mutex<Vec<u32>>,
+    /// Number of segments in which damage was found after the start.
+    pub(crate) damaged_segments: AtomicU64,
 }
 
 pub(crate) fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,6 +85,8 @@ impl LedgerInner {
             sync_started_ms: AtomicU64::new(0),
             search_permits: Semaphore::new(2),
             filter_work: FilterWork::default(),
+            unchecked_segments: Mutex::new(Vec::new()),
+            damaged_segments: AtomicU64::new(0),
         }
     }
 
@@ -120,6 +126,10 @@ impl LedgerInner {
 
     pub(crate) fn lock_index(&self) -> MutexGuard<'_, RecordIndex> {
         lock_mutex(&self.index)
+    }
+
+    pub(crate) fn lock_unchecked_segments(&self) -> MutexGuard<'_, Vec<u32>> {
+        lock_mutex(&self.unchecked_segments)
     }
 
     pub(crate) fn lock_checkpoint(&self) -> MutexGuard<'_, Option<LedgerCheckpoint>> {

@@ -7,8 +7,11 @@
 //! nothing is lost, so only the beginning of one frame may remain at the end.
 
 mod parallel_scan;
+mod relocated_frames;
+mod scan_depth;
 mod segment_classifier;
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
@@ -30,6 +33,7 @@ use crate::segment_scan::{LocatedCheckpoint, SegmentScan};
 use crate::tombstone::{self, Tombstone};
 use crate::writer_progress::{self, FoundProgress};
 use parallel_scan::{MAX_START_THREADS, scan_segments};
+use scan_depth::ScanDepth;
 use segment_classifier::SegmentClassifier;
 
 /// Scanned record of one writer.
@@ -60,6 +64,8 @@ pub(crate) struct RecordScan {
     pub(crate) unreadable: Option<LedgerError>,
     /// The last tombstone of removed segments.
     pub(crate) last_tombstone: Option<Tombstone>,
+    /// Segments whose frames were not read: their summaries say what is in them.
+    pub(crate) summarized_segments: Vec<u32>,
 }
 
 /// A segment with a part of the record.
@@ -96,9 +102,19 @@ pub(crate) fn read_progress(writer_dir: &WriterDir) -> Result<FoundProgress, Led
 }
 
 impl RecordScan {
-    /// Scans all files of one writer at its start, when nothing else needs the processors.
-    pub(crate) fn scan_at_start(writer_dir: &WriterDir) -> Result<Self, LedgerError> {
-        Self::scan_on_threads(writer_dir, read_progress(writer_dir)?, MAX_START_THREADS)
+    /// Scans all files of one writer at its start, when nothing else needs the processors. Segments
+    /// older than the newest `indexed_records` are taken from their summaries, unless something does
+    /// not fit.
+    pub(crate) fn scan_at_start(
+        writer_dir: &WriterDir,
+        indexed_records: u64,
+    ) -> Result<Self, LedgerError> {
+        let scan = |depth| Self::scan_files(writer_dir, read_progress(writer_dir)?, depth);
+        let survey = scan(ScanDepth::AtStart { indexed_records })?;
+        if survey.needs_all_frames(indexed_records) {
+            return scan(ScanDepth::AllFrames { max_threads: MAX_START_THREADS });
+        }
+        Ok(survey)
     }
 
     /// Scans all files of one writer, which may belong to a running server.
@@ -111,13 +127,13 @@ impl RecordScan {
         writer_dir: &WriterDir,
         progress: FoundProgress,
     ) -> Result<Self, LedgerError> {
-        Self::scan_on_threads(writer_dir, progress, 1)
+        Self::scan_files(writer_dir, progress, ScanDepth::AllFrames { max_threads: 1 })
     }
 
-    fn scan_on_threads(
+    fn scan_files(
         writer_dir: &WriterDir,
         progress: FoundProgress,
-        max_threads: usize,
+        depth: ScanDepth,
     ) -> Result<Self, LedgerError> {
         let told =
             |error: &io::Error| io_failure("the record cannot be read", &writer_dir.dir, error);
@@ -133,14 +149,18 @@ impl RecordScan {
         numbers.retain(|number| *number > gone);
         survey.legacy_tail =
             legacy_tail::read_tail(writer_dir, &numbers).map_err(|error| told(&error))?;
-        let mut scans = Vec::new();
+        let mut scans = depth.load_old_scans(writer_dir, &numbers);
+        let summarized: HashSet<u32> = scans.iter().map(|scan| scan.number).collect();
+        let unread: Vec<u32> =
+            numbers.iter().filter(|number| !summarized.contains(number)).copied().collect();
         let tail = survey.legacy_tail.tail.as_ref();
-        for (number, scan) in scan_segments((writer_dir, max_threads), &numbers, tail) {
+        for (number, scan) in scan_segments((writer_dir, depth.max_threads()), &unread, tail) {
             match scan {
                 Ok(scan) => scans.push(scan),
                 Err(error) => survey.mark_unreadable(writer_dir, number, &error),
             }
         }
+        scans.sort_unstable_by_key(|scan| scan.number);
         let claim = scans.iter().map(|scan| scan.synced_through).max().unwrap_or(0);
         survey.required_seq = claim.max(survey.required_seq);
         survey.durable_seq = survey.required_seq;
@@ -156,6 +176,8 @@ impl RecordScan {
         .classify_all(&scans);
         survey.check_newest_segment(writer_dir, numbers.last().copied().unwrap_or(gone));
         survey.check_legacy_tail(writer_dir);
+        let summarized = scans.iter().filter(|scan| scan.is_summarized);
+        survey.summarized_segments = summarized.map(|scan| scan.number).collect();
         survey.assign_contents(scans);
         Ok(survey)
     }
@@ -285,46 +307,6 @@ impl RecordScan {
             seq,
             damage,
             message,
-        });
-    }
-
-    /// Discards frames that a later segment repeats: they were relocated because the disk had not
-    /// confirmed them. Confirmed frames are never relocated.
-    fn discard_relocated(&mut self, site: &WriterDir, scans: &mut [SegmentScan]) {
-        let (mut confirmed, mut highest) = (0, 0);
-        let mut begins = Vec::new();
-        for scan in &*scans {
-            begins.push(scan.first_seq.filter(|first| confirmed < *first && *first <= highest));
-            confirmed = confirmed.max(scan.synced_through);
-            highest = highest.max(scan.last_seq.unwrap_or(0));
-        }
-        let mut limit = u64::MAX;
-        for (scan, begins) in scans.iter_mut().zip(begins).rev() {
-            if scan.last_seq.is_some_and(|last| last >= limit) {
-                match scan.discard_from(site, limit, self.legacy_tail.tail.as_ref()) {
-                    Ok(records) => {
-                        self.discard_range(
-                            scan,
-                            scan.end_offset,
-                            DiscardReason::Relocated,
-                            records,
-                        );
-                    }
-                    Err(error) => self.mark_unreadable(site, scan.number, &error),
-                }
-            }
-            limit = limit.min(begins.unwrap_or(u64::MAX));
-        }
-    }
-
-    fn discard_range(&mut self, scan: &SegmentScan, offset: u64, why: DiscardReason, records: u64) {
-        let bytes = scan.size.saturating_sub(offset);
-        self.discarded.push(DiscardedRange {
-            segment: scan.name.clone(),
-            offset,
-            bytes,
-            records,
-            reason: why,
         });
     }
 

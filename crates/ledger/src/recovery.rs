@@ -69,11 +69,12 @@ pub(crate) fn open_ledger(
     writer_dir.disk.create_dir_all(&writer_dir.dir).map_err(|error| told(&error))?;
     let lock = writer_dir.dir.join(format!("{}.lock", writer_dir.writer_name));
     let held = writer_dir.disk.lock_file(&lock).map_err(|error| told(&error))?;
-    let survey = scan_record(&writer_dir, clock.as_ref())?;
+    let survey = scan_record(&writer_dir, clock.as_ref(), options.max_index_entries as u64)?;
 
     let mend = RepairPlan::from_scan(&survey);
     let last = survey.last_seq.max(survey.required_seq);
     let inner = Arc::new(LedgerInner::new(writer_dir, clock, options, last + 1));
+    inner.lock_unchecked_segments().clone_from(&survey.summarized_segments);
     let mut reading = RecoveryScan::new(&inner, &survey);
     for part in &survey.segments {
         if reading.skip_segment(part) {
@@ -111,9 +112,13 @@ pub(crate) fn open_ledger(
     Ok((inner, syncer, recovery))
 }
 
-/// Scans the whole record. Legacy files beside the segments are migrated first.
-fn scan_record(site: &WriterDir, clock: &dyn Clock) -> Result<RecordScan, LedgerError> {
-    let mut survey = RecordScan::scan_at_start(site)?;
+/// Scans the whole record; old segments by their summaries. Legacy files beside the segments are migrated first.
+fn scan_record(
+    site: &WriterDir,
+    clock: &dyn Clock,
+    indexed_records: u64,
+) -> Result<RecordScan, LedgerError> {
+    let mut survey = RecordScan::scan_at_start(site, indexed_records)?;
     if survey.legacy_tail.exists {
         if let Some(error) = &survey.unreadable {
             return Err(error.clone());
@@ -125,7 +130,7 @@ fn scan_record(site: &WriterDir, clock: &dyn Clock) -> Result<RecordScan, Ledger
             },
         )?;
         let found = std::mem::take(&mut survey.findings.list);
-        survey = RecordScan::scan_at_start(site)?;
+        survey = RecordScan::scan_at_start(site, indexed_records)?;
         for finding in found.into_iter().filter(|finding| finding.damage == DamageKind::InvalidTail)
         {
             survey.findings.push_finding(finding);
@@ -217,7 +222,7 @@ impl<'a> RecoveryScan<'a> {
         }
     }
 
-    /// Applies a segment whose frames the first scan has read, if nothing but its open calls is
+    /// Applies a segment whose frames the first scan or its summary has read, if nothing but its open calls is
     /// needed of it. Returns `false` if its frames must be visited.
     fn skip_segment(&mut self, part: &RecordSegment) -> bool {
         let chained = self.chained_seq.saturating_add(1);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use tool::CallId;
 use tool::ledger::RecordKind;
 
@@ -12,7 +13,7 @@ use crate::record_index::SearchKey;
 pub(crate) type OpenCalls = HashMap<CallId, (u64, Option<SearchKey>)>;
 
 /// Changes of the open calls by the frames of a segment. A call has one intent.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentCalls {
     /// Number of its frames.
     pub(crate) records: u64,
@@ -32,6 +33,11 @@ impl SegmentCalls {
             RecordKind::Outcome if self.opened.remove(&call).is_none() => self.closed.push(call),
             _ => {}
         }
+    }
+
+    /// Returns the number of calls that the segment leaves open or ends.
+    pub(crate) fn len(&self) -> usize {
+        self.opened.len() + self.closed.len()
     }
 
     /// Frees the memory of calls that ended within the segment.

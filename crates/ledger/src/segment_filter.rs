@@ -8,7 +8,7 @@
 //! ```text
 //! page 0
 //!    0  [8]    "tkfilter"
-//!    8  u16    version, 3
+//!    8  u16    version, 4
 //!   10  u16    number of parts, 1 to 64
 //!   12  u32    number of the segment
 //!   16  u32    number of pages of rows
@@ -21,11 +21,15 @@
 //!   64  [16]   lowest call id
 //!   80  [16]   highest call id
 //!   96  [64]   of each part: u64 offset of its first record, u64 number of that record
+//! 1120  u32    length of the summary; 0 if there is none
+//! 1124  u32    CRC-32 of the summary
 //! 4092  u32    CRC-32 of bytes 0..4092
 //! each page of rows
 //!    0  [511]  u64 row
 //! 4088  u32    zero
 //! 4092  u32    CRC-32 of the CRC-32 of page 0, the page's index as u32, and bytes 0..4092
+//! behind the pages
+//!    0         summary of the segment for a start, in MessagePack
 //! ```
 //!
 //! A filter has false positives, but no false negatives. It is derived from the segment, can be
@@ -33,6 +37,7 @@
 
 mod filter_build;
 mod filter_file;
+mod unwritten_filter;
 
 use tool::call_outcome::CallStatus;
 use tool::ledger::{RecordKind, RecordQuery};
@@ -46,7 +51,8 @@ use crate::slice::prefix;
 
 pub(crate) use filter_build::{FilterBuildContext, build_filter};
 use filter_file::read_source;
-pub(crate) use filter_file::{FilterSource, load_header, probe_keys, write_filter};
+pub(crate) use filter_file::{FilterSource, load_header, load_summary, probe_keys, write_filter};
+pub(crate) use unwritten_filter::SegmentFilter;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4_096;
@@ -58,8 +64,9 @@ const CHECKSUM_OFFSET: usize = PAGE_BYTES - 4;
 const MAGIC: [u8; 8] = *b"tkfilter";
 /// Version of the key derivation. A change makes all filters of other versions obsolete, and they
 /// are rebuilt.
-pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 3, written: 3 };
+pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 4, written: 4 };
 const PARTS_OFFSET: usize = 96;
+const SUMMARY_OFFSET: usize = PARTS_OFFSET + MAX_PARTS * 16;
 /// Rows of a part for each key: with [`ROWS_PER_LOOKUP`], a part admits about one foreign key in
 /// 50,000.
 const ROWS_PER_KEY: usize = 24;
@@ -183,6 +190,9 @@ pub(crate) struct FilterHeader {
     /// The lowest and the highest call ID; `None` if no record belongs to a call.
     pub(crate) call_range: Option<(CallId, CallId)>,
     pub(crate) parts: Vec<FilterPart>,
+    /// Length of the segment's summary; 0 if there is none.
+    summary_bytes: u32,
+    summary_checksum: u32,
     /// Checksum of the page as read; 0 if it was not read.
     checksum: u32,
 }
@@ -199,6 +209,8 @@ impl FilterHeader {
             unnamed_parts: 0,
             call_range: None,
             parts: Vec::new(),
+            summary_bytes: 0,
+            summary_checksum: 0,
             checksum: 0,
         }
     }
@@ -229,6 +241,8 @@ impl FilterHeader {
             write_array(&mut page, PARTS_OFFSET + at * 16, part.offset.to_le_bytes());
             write_array(&mut page, PARTS_OFFSET + at * 16 + 8, part.first_seq.to_le_bytes());
         }
+        write_array(&mut page, SUMMARY_OFFSET, self.summary_bytes.to_le_bytes());
+        write_array(&mut page, SUMMARY_OFFSET + 4, self.summary_checksum.to_le_bytes());
         let sum = crc32fast::hash(prefix(&page, CHECKSUM_OFFSET));
         write_array(&mut page, CHECKSUM_OFFSET, sum.to_le_bytes());
         page
@@ -275,8 +289,15 @@ impl FilterHeader {
             unnamed_parts: u64_at(56)?,
             call_range: Some((call(64)?, call(80)?)).filter(|(low, high)| low <= high),
             parts,
+            summary_bytes: u32_at(SUMMARY_OFFSET)?,
+            summary_checksum: u32_at(SUMMARY_OFFSET + 4)?,
             checksum: sum,
         })
+    }
+
+    /// Offset of the summary in the file, behind all pages.
+    fn summary_offset(&self) -> u64 {
+        (u64::from(self.pages) + 1) * PAGE_BYTES as u64
     }
 
     /// A bit for each part.
@@ -320,50 +341,6 @@ fn mix_hash(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
-}
-
-/// A filter in memory that is not written yet.
-#[derive(Debug)]
-pub(crate) struct SegmentFilter {
-    pub(crate) head: FilterHeader,
-    /// [`ROWS_PER_PAGE`] for each page.
-    rows: Vec<u64>,
-}
-
-impl SegmentFilter {
-    /// Creates a filter. `keys` are the hashes per part, computed with the salt of `head`, whose
-    /// page count is set here.
-    pub(crate) fn new(mut head: FilterHeader, keys: &[Vec<u64>]) -> Self {
-        let most = keys.iter().map(Vec::len).max().unwrap_or(0);
-        let pages = (most * ROWS_PER_KEY).div_ceil(ROWS_PER_PAGE).max(1);
-        head.pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let mut rows = vec![0; pages * ROWS_PER_PAGE];
-        for (part, keys) in keys.iter().take(MAX_PARTS).enumerate() {
-            for hash in keys {
-                let page = key_page(*hash, head.pages) as usize * ROWS_PER_PAGE;
-                for row in hash_rows(*hash) {
-                    if let Some(row) = rows.get_mut(page + row) {
-                        *row |= 1 << part;
-                    }
-                }
-            }
-        }
-        Self { head, rows }
-    }
-
-    /// Returns the bytes of the filter's file.
-    pub(crate) fn encode_file(&self) -> Vec<u8> {
-        let mut bytes = self.head.encode_page();
-        let head = read_array(&bytes, CHECKSUM_OFFSET).map_or(0, u32::from_le_bytes);
-        for (index, rows) in (1..).zip(self.rows.chunks(ROWS_PER_PAGE)) {
-            let mut page: Vec<_> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
-            page.resize(PAGE_BYTES, 0);
-            let sum = page_checksum(head, index, &page);
-            write_array(&mut page, CHECKSUM_OFFSET, sum.to_le_bytes());
-            bytes.append(&mut page);
-        }
-        bytes
-    }
 }
 
 /// Returns the checksum of a page of rows, which is valid only for its index and its file.

@@ -39,6 +39,8 @@ pub(crate) struct SegmentScan {
     pub(crate) checkpoints: Vec<LocatedCheckpoint>,
     /// Changes of the open calls by all its frames; `None` after some were discarded.
     pub(crate) calls: Option<SegmentCalls>,
+    /// Whether the scan is a stored one: no frame was read.
+    pub(crate) is_summarized: bool,
 }
 
 /// Something that does not fit.
@@ -120,6 +122,7 @@ impl SegmentScan {
             more_faults: 0,
             checkpoints: Vec::new(),
             calls: Some(SegmentCalls::default()),
+            is_summarized: false,
         }
     }
 
@@ -192,6 +195,9 @@ impl SegmentScan {
         limit: u64,
         tail: Option<&LegacyTail>,
     ) -> io::Result<u64> {
+        if self.is_summarized {
+            *self = Self::scan_segment(writer_dir, self.number, tail)?;
+        }
         let file = writer_dir.open_segment(self.number, OpenMode::Read)?;
         let tail = tail.filter(|tail| tail.number == self.number);
         let mut walk = FrameReader::with_legacy_tail(

@@ -12,5 +12,6 @@ mod reading;
 mod retain;
 pub(crate) mod sim_disk;
 mod start;
+mod start_summaries;
 pub(crate) mod tamper;
 mod tamper_gone;

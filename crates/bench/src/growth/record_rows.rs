@@ -128,7 +128,7 @@ async fn measure_look_up(
 }
 
 /// Waits until each closed segment has its filter.
-async fn wait_for_filters(folder: &Path) -> Result<(), String> {
+pub(super) async fn wait_for_filters(folder: &Path) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         let names = std::fs::read_dir(folder).map_err(|error| error.to_string())?;

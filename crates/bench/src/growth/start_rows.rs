@@ -54,6 +54,7 @@ async fn write_records(folder: &Path, calls: usize) -> Result<(), String> {
     for number in 0..calls {
         record_rows::record_call(&ledger, number).await?;
     }
+    record_rows::wait_for_filters(folder).await?;
     close_ledger(ledger).await;
     Ok(())
 }

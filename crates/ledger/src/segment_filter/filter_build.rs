@@ -12,6 +12,8 @@ use crate::frame::Frame;
 use crate::frame_reader::{FrameReader, ReadStep};
 use crate::search_fields::{SearchFacts, SearchFields, has_search_fields, search_fields};
 use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir};
+use crate::segment_scan::SegmentScan;
+use crate::segment_summary::SegmentSummary;
 
 use super::{FilterHeader, FilterKey, FilterPart, MAX_PARTS, SegmentFilter, read_source};
 
@@ -56,7 +58,12 @@ pub(crate) fn build_filter(
     let foreign = pass.earlier_calls.keys().copied().collect::<HashSet<_>>();
     let names =
         if foreign.is_empty() { HashMap::new() } else { (context.find_search_fields)(&foreign) };
-    Ok(Some(pass.into_filter(&names)))
+    let filter = pass.into_filter(&names);
+    let scan = SegmentScan::scan_segment(writer_dir, number, None)?;
+    // The file may have changed since the pass began; then the filter is of another state anyway.
+    let summary = SegmentSummary::from_scan(&scan).filter(|_| scan.size == source.size_bytes);
+    let encoded = summary.map(|summary| summary.encode_summary()).transpose()?;
+    Ok(Some(filter.with_summary(encoded.unwrap_or_default())))
 }
 
 /// Marks a call whose intent has no readable names.

@@ -1,13 +1,19 @@
-//! The file of a filter: written beside its segment, loaded, and probed page by page.
+//! The file of a filter: written beside its segment, loaded, and probed page by page. It has the
+//! segment's summary behind its pages.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::disk::{DiskFile, OpenMode, append_all, read_fully};
 use crate::frame::read_array;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, WriterDir};
+use crate::segment_summary::SegmentSummary;
 use crate::slice::prefix;
 
 use super::{CHECKSUM_OFFSET, FilterHeader, FilterKey, PAGE_BYTES, SegmentFilter, page_checksum};
+
+/// Longest summary that is read: more than [`SegmentSummary`] ever has.
+const MAX_SUMMARY_BYTES: usize = 1 << 20;
 
 /// The state of a segment's file that a filter was built from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +54,34 @@ pub(crate) fn write_filter(writer_dir: &WriterDir, filter: &SegmentFilter) -> io
 /// Loads the header of the segment's filter; `None` if it is missing, damaged, or of another state
 /// of the segment.
 pub(crate) fn load_header(writer_dir: &WriterDir, number: u32) -> io::Result<Option<FilterHeader>> {
+    Ok(open_filter(writer_dir, number)?.map(|(head, _)| head))
+}
+
+/// Loads the summary of the segment, and the size of the segment's file; `None` if the filter has
+/// none, or is missing, damaged, or of another state of the segment.
+pub(crate) fn load_summary(
+    writer_dir: &WriterDir,
+    number: u32,
+) -> io::Result<Option<(SegmentSummary, u64)>> {
+    let Some((head, file)) = open_filter(writer_dir, number)? else { return Ok(None) };
+    let length = usize::try_from(head.summary_bytes).unwrap_or(usize::MAX);
+    if !(1..=MAX_SUMMARY_BYTES).contains(&length) {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; length];
+    let have = read_fully(file.as_ref(), head.summary_offset(), &mut bytes)?;
+    if have < length || crc32fast::hash(&bytes) != head.summary_checksum {
+        return Ok(None);
+    }
+    let summary = SegmentSummary::decode_summary(&bytes);
+    Ok(summary.map(|summary| (summary, head.source.size_bytes)))
+}
+
+/// Opens the filter of the segment as it is now.
+fn open_filter(
+    writer_dir: &WriterDir,
+    number: u32,
+) -> io::Result<Option<(FilterHeader, Arc<dyn DiskFile>)>> {
     let file = match writer_dir.disk.open_file(&writer_dir.filter_paths(number).0, OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
@@ -56,12 +90,12 @@ pub(crate) fn load_header(writer_dir: &WriterDir, number: u32) -> io::Result<Opt
     let have = read_fully(file.as_ref(), 0, &mut page)?;
     let head = FilterHeader::decode_page(prefix(&page, have));
     let Some(head) = head.filter(|head| head.number == number) else { return Ok(None) };
-    if file.file_size()? != (u64::from(head.pages) + 1) * PAGE_BYTES as u64 {
+    if file.file_size()? != head.summary_offset() + u64::from(head.summary_bytes) {
         return Ok(None);
     }
     let segment = writer_dir.open_segment(number, OpenMode::Read)?;
     let source = read_source(segment.as_ref(), number)?;
-    Ok(source.filter(|source| *source == head.source).map(|_| head))
+    Ok(source.filter(|source| *source == head.source).map(|_| (head, file)))
 }
 
 /// Returns the parts of the segment that can hold the key, as one bit each. Reads at most one page.

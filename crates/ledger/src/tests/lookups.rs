@@ -238,7 +238,7 @@ fn changed(disk: &SimDisk, change: Change<'_>, is_late: bool) -> (SimDisk, Drive
 fn forged(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let head = u32::from_le_bytes(bytes[PAGE_BYTES - 4..PAGE_BYTES].try_into().unwrap());
-    for (index, page) in (0..).zip(bytes.chunks_mut(PAGE_BYTES)).skip(1) {
+    for (index, page) in (0..).zip(bytes.chunks_exact_mut(PAGE_BYTES)).skip(1) {
         page.fill(0);
         let sum = page_checksum(head, index, page);
         page[PAGE_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
@@ -261,7 +261,7 @@ fn a_damaged_filter_is_not_believed_and_is_built_anew() {
     let changes: [(&str, Change<'_>); 7] = [
         ("removed", &|_| None),
         ("empty", &|_| Some(Vec::new())),
-        ("cut", &|bytes| Some(bytes[..bytes.len() - 1].to_vec())),
+        ("cut", &|bytes| Some(bytes[..bytes.len() / PAGE_BYTES * PAGE_BYTES - 1].to_vec())),
         ("zeros", &|bytes| Some(vec![0; bytes.len()])),
         ("rows of zeros", &|bytes| {
             Some([&bytes[..PAGE_BYTES], &vec![0; bytes.len() - PAGE_BYTES]].concat())

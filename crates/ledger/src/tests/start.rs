@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tool::Durability;
 use tool::ledger::RecordQuery;
+use tool::{Durability, IntentReceipt};
 
 use super::fixture::{Driven, id, intent};
 use super::sim_disk::SimDisk;
@@ -12,7 +12,7 @@ use crate::record_search::RecordSearch;
 use crate::recovery::RecoveryReport;
 use crate::segment::parse_segment_name;
 
-fn options(max_index_entries: usize) -> LedgerOptions {
+pub(super) fn options(max_index_entries: usize) -> LedgerOptions {
     LedgerOptions {
         segment_bytes: 64 << 10,
         reserve_bytes: 4 << 10,
@@ -22,7 +22,7 @@ fn options(max_index_entries: usize) -> LedgerOptions {
 }
 
 /// Opens the record. Returns the bytes of its segments that were read, as a percentage of their size.
-fn open(disk: &SimDisk, max_index_entries: usize) -> (u64, RecoveryReport) {
+pub(super) fn open(disk: &SimDisk, max_index_entries: usize) -> (u64, RecoveryReport) {
     let files = disk.files();
     let segments = files.iter().filter(|(name, _)| parse_segment_name(name).is_some());
     let size = segments.map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
@@ -34,10 +34,9 @@ fn open(disk: &SimDisk, max_index_entries: usize) -> (u64, RecoveryReport) {
     (read * 100 / size, recovery)
 }
 
-/// The control is an index that needs all of them.
-#[test]
-fn a_start_reads_old_segments_once_and_knows_the_calls_that_they_leave_open() {
-    let disk = SimDisk::new(1);
+/// Writes a record of many segments, in which some calls end in a later segment and some never. Returns the
+/// latter, oldest first.
+pub(super) fn write_old_segments(disk: &SimDisk) -> (Driven, Vec<(u64, IntentReceipt)>) {
     let mut driven = Driven::open(disk.shared(), options(20)).unwrap();
     let mut open_calls = Vec::new();
     for number in 0..2_000 {
@@ -62,6 +61,14 @@ fn a_start_reads_old_segments_once_and_knows_the_calls_that_they_leave_open() {
         let end = super::fixture::end(number);
         driven.inner.append_outcome(ticket.mark_complete(), &end, Durability::Written).unwrap();
     }
+    (driven, open_calls)
+}
+
+/// The control is an index that needs all of them.
+#[test]
+fn a_start_reads_old_segments_once_and_knows_the_calls_that_they_leave_open() {
+    let disk = SimDisk::new(1);
+    let (driven, open_calls) = write_old_segments(&disk);
     let still_open: Vec<_> = open_calls.iter().rev().map(|(number, _)| id(*number)).collect();
     driven.close();
     let (read, skipping) = open(&disk, 20);

@@ -152,7 +152,8 @@ pub(super) fn write_learning(f: &mut fmt::Formatter<'_>, sets: &[LearnedQuality]
     for set in sets {
         let [default, one, three] =
             [set.default, set.one_caller, set.three_callers].map(|it| it.recall_5);
-        let goal = at_least_target(one.min(three), default - MAX_LOSS, "");
+        let least = ((default - MAX_LOSS) * 10.0).round() / 10.0;
+        let goal = at_least_target(one.min(three), least, "");
         let LearnedQuality { name, learned_queries, measured_queries, common_tools, .. } = set;
         writeln!(
             f,

@@ -81,6 +81,7 @@ impl SearchReport {
                 "memory_mib": self.cost.memory_mib,
                 "words": cost(&self.cost.lexical),
                 "default": cost(&self.cost.default),
+                "learned": cost(&self.cost.learned),
             },
         })
     }
@@ -183,6 +184,7 @@ impl SearchReport {
         row("… 99 of 100 within", cost.lexical.percentile(0.99), Some(5.0))?;
         row("a query, default, median", cost.default.percentile(0.5), Some(15.0))?;
         row("… 99 of 100 within", cost.default.percentile(0.99), None)?;
+        row("… with as much learned as may be, median", cost.learned.percentile(0.5), None)?;
         let goal = below_target(cost.memory_mib, 300.0, "MiB");
         writeln!(
             f,

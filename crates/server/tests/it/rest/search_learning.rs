@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use gateway::ApprovalSettings;
 use serde_json::{Value, json};
 use server_core::ListingOptions;
 use server_core::tool_search::SearchLearning;
 use store::MemoryStore;
 use testkit::executor::{MockExecutor, echo_executor};
 use tool::store::VersionedValue;
-use tool::{ErrorCode, ExecuteError, Offer, Org, PermissionLevel, Store};
+use tool::{ErrorCode, ExecuteError, Offer, Org, PermissionLevel, SafetyLevel, Store};
 
 use crate::support::{Client, FixtureServer, ServerSetup, tools};
 
@@ -34,6 +35,9 @@ fn offers() -> Vec<Offer> {
         .map(|name| tools::tool_offer(tool(name, &format!("what {name} does")), echo_executor()))
         .to_vec();
     let fails = |_| Err(ExecuteError::not_sent(ErrorCode::UpstreamLost, "it is broken"));
+    let mut held = tool("epsilon", "what epsilon does");
+    held.traits.safety = SafetyLevel::Dangerous;
+    offers.push(tools::tool_offer(held, echo_executor()));
     let broken = Arc::new(MockExecutor::new(fails));
     offers.push(tools::tool_offer(tool("broken", "nothing"), broken));
     for number in 0..HIDDEN_TOOLS {
@@ -49,8 +53,13 @@ async fn server_on(store: &Arc<dyn Store>, orgs: &[&str]) -> FixtureServer {
     let learning_orgs = orgs.iter().map(|org| (*org).to_owned()).collect();
     let listing_options = ListingOptions { learning_orgs, ..ListingOptions::default() };
     let learning_store = Some(Arc::clone(store));
-    let setup =
-        ServerSetup { offers: offers(), listing_options, learning_store, ..ServerSetup::default() };
+    let setup = ServerSetup {
+        offers: offers(),
+        listing_options,
+        learning_store,
+        approval_settings: Some(ApprovalSettings::default()),
+        ..ServerSetup::default()
+    };
     let server = FixtureServer::with_setup(setup).await;
     learning(&server).load_stored().await.unwrap();
     let owner = server.owner_client().await;
@@ -330,4 +339,60 @@ async fn calls_through_mcp_count_as_those_of_rest() {
     call_tool("call_tool", json!({"name": "beta", "arguments": {}})).await;
     learning(&server).flush_feedback().await.unwrap();
     assert_eq!(learned_words(&search(&bob, QUERY).await, "beta").len(), 2);
+}
+
+/// The control is the same call before its approval.
+#[tokio::test]
+async fn a_call_that_needs_an_approval_counts_when_it_has_run() {
+    let store = memory_store();
+    let server = server_on(&store, &["acme"]).await;
+    let (ann, bob) = (agent(&server, "acme", "ann").await, agent(&server, "acme", "bob").await);
+    search(&ann, &format!("{QUERY}+epsilon")).await;
+    let held = ann.post("/v1/calls", &json!({"tool": "epsilon", "arguments": {}})).await;
+    assert_eq!(held.status, 202, "{held:?}");
+    learning(&server).flush_feedback().await.unwrap();
+    assert!(learned_words(&search(&bob, QUERY).await, "epsilon").is_empty());
+    let id = held.json()["call_id"].as_str().unwrap().to_owned();
+    let person = |key: &mut identity::NewKey| {
+        (key.org, key.is_agent) = (Org::new("acme").unwrap(), false);
+        (key.level, key.rights) =
+            (PermissionLevel::Owner, identity::Right::ALL.iter().copied().collect());
+    };
+    let approver = server.client_with(person).await;
+    approver.post(&format!("/v1/approvals/{id}/approve"), &json!({})).await.expect_ok();
+    let called = ann.post(&format!("/v1/calls/{id}/resume"), &json!({})).await.expect_ok();
+    assert_eq!(called["status"], "succeeded", "{called}");
+    learning(&server).flush_feedback().await.unwrap();
+    assert_eq!(learned_words(&search(&bob, QUERY).await, "epsilon").len(), 2);
+}
+
+#[tokio::test]
+async fn searches_and_calls_in_the_messages_of_providers_count_as_those_of_rest() {
+    for (format, function) in [("anthropic", "tool_use"), ("openai_responses", "function_call")] {
+        let store = memory_store();
+        let server = server_on(&store, &["acme"]).await;
+        let (ann, bob) = (agent(&server, "acme", "ann").await, agent(&server, "acme", "bob").await);
+        let query = format!("{} beta", QUERY.replace('+', " "));
+        let arguments = json!({"queries": [query], "limit": 10});
+        let (searched, called) = if format == "anthropic" {
+            let block = |name: &str, input: &Value| {
+                json!({"role": "assistant", "content": [
+                    {"type": function, "id": "c1", "name": name, "input": input}]})
+            };
+            (block("search_tools", &arguments), block("beta", &json!({})))
+        } else {
+            let item = json!({"type": "tool_search_call", "id": "s1", "call_id": "c1",
+                "execution": "client", "status": "completed", "arguments": arguments});
+            let call =
+                json!({"type": function, "call_id": "c2", "name": "beta", "arguments": "{}"});
+            (json!({"output": [item]}), json!({"output": [call]}))
+        };
+        let path = format!("/v1/calls?format={format}&search=toolkeep");
+        let found = ann.post(&path, &searched).await.expect_ok();
+        assert!(found["searches"][0]["tools"].as_array().unwrap().contains(&json!("beta")));
+        let reply = ann.post(&path, &called).await.expect_ok();
+        assert_eq!(reply["calls"][0]["status"], "succeeded", "{reply}");
+        learning(&server).flush_feedback().await.unwrap();
+        assert_eq!(learned_words(&search(&bob, QUERY).await, "beta").len(), 2, "{format}");
+    }
 }

@@ -120,6 +120,10 @@ impl Store for EncryptedStore {
         })
     }
 
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>> {
+        self.inner.current_version()
+    }
+
     fn changes_since(
         &self,
         since: Version,

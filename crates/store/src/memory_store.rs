@@ -144,6 +144,10 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.scan_sync(prefix, after, limit)) })
     }
 
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>> {
+        Box::pin(async move { Ok(self.lock_state().version) })
+    }
+
     fn changes_since(
         &self,
         since: Version,

@@ -223,6 +223,10 @@ impl Store for SqliteStore {
         Box::pin(self.run_query(move |table| table.scan_rows(&prefix, after.as_deref(), limit)))
     }
 
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>> {
+        Box::pin(self.run_query(|table| table.current_version()))
+    }
+
     fn changes_since(
         &self,
         since: Version,

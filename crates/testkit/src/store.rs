@@ -172,6 +172,13 @@ impl Store for FaultyStore {
         })
     }
 
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>> {
+        Box::pin(async move {
+            self.admit_request(StoreRequest::News).await?;
+            self.inner.current_version().await
+        })
+    }
+
     fn changes_since(
         &self,
         since: Version,

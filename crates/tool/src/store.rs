@@ -77,10 +77,17 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<VersionedValue>, StoreError>>;
 
-    /// Lists the writes after `since` in order, including removals.
+    /// Returns the version of the newest write. A read that begins afterwards sees it and all writes
+    /// before it, so a reader that has read everything follows with the changes since this version.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>>;
+
+    /// Lists the writes after `since` in order, including removals.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], also if removals after `since` are no longer stored.
     fn changes_since(
         &self,
         since: Version,

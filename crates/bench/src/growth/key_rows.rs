@@ -197,6 +197,10 @@ impl Store for RowCountStore {
         })
     }
 
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>> {
+        self.inner.current_version()
+    }
+
     fn changes_since(
         &self,
         since: Version,

@@ -62,6 +62,10 @@ impl Store for Flaky {
     ) -> BoxFuture<'a, Result<Vec<VersionedValue>, StoreError>> {
         self.inner.scan_prefix(prefix, after, limit)
     }
+    fn current_version(&self) -> BoxFuture<'_, Result<Version, StoreError>> {
+        self.inner.current_version()
+    }
+
     fn changes_since(
         &self,
         since: Version,

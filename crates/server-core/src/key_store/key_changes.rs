@@ -15,8 +15,8 @@ use crate::error::ApiError;
 /// The synchronization state of the ring with the store.
 #[derive(Debug, Default)]
 pub(super) struct ReloadState {
-    /// The last version from change notifications, not from reloads: a reload may see a late write
-    /// and miss an early one.
+    /// The last version from change notifications, or the newest one before a reload: of the writes
+    /// during a reload it may see a late one and miss an early one.
     pub(super) version: Version,
     /// The number of the reload that produced the ring.
     installed_reload: u64,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use identity::{Directory, KeyRecord, KeyRing, OrgRecord, PersonaSet, RoleRecord, UserRecord};
 use tokio::sync::watch;
 use tool::clock::duration_millis;
-use tool::{Clock, ErrorCode, MonotonicTime, Problem, StoreError, Version, VersionedValue};
+use tool::{Clock, ErrorCode, MonotonicTime, Problem, StoreError, VersionedValue};
 
 use super::key_changes::ReloadState;
 use super::{KeyStore, MAX_DIRECTORY_RECORDS, MAX_KEYS, MAX_PERSONAS, STALE_AFTER};
@@ -45,6 +45,17 @@ impl KeyStore {
                 return Ok(problems);
             }
         }
+    }
+
+    /// Reloads everything, so that the next poll begins with the writes during it.
+    ///
+    /// # Errors
+    /// As [`KeyStore::reload`].
+    pub(super) async fn reload_and_follow(&self) -> Result<Vec<Problem>, StoreError> {
+        let newest = self.store.current_version().await?;
+        let problems = self.reload().await?;
+        self.advance_to(newest);
+        Ok(problems)
     }
 
     async fn reload_once(&self) -> Result<(bool, Vec<Problem>), StoreError> {
@@ -154,8 +165,7 @@ impl KeyStore {
                 Ok(news) => news,
                 // There were more removals than the store remembers.
                 Err(error) if since.0 > 0 => {
-                    self.reload().await.map_err(|_| error)?;
-                    self.lock_reload_state().version = Version(0);
+                    self.reload_and_follow().await.map_err(|_| error)?;
                     return Ok(());
                 }
                 Err(error) => return Err(error),

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use identity::{DelegationRequest, KeyId, KeyRecord, NewKey, Persona};
-use store::MemoryStore;
+use store::{MAX_CHANGE_ROWS, MAX_TOMBSTONES, MemoryStore};
 use testkit::clock::FakeClock;
 use testkit::store::FaultyStore;
 use tool::store::WritePrecondition;
@@ -82,6 +83,46 @@ async fn all_keys_are_read_however_many_pages_they_take() {
     let (again, _) = KeyStore::load(Arc::clone(&store) as Arc<dyn Store>, None).await.unwrap();
     assert_eq!(again.key_ring().len(), 12_001);
     assert!(again.key_ring().verify_key(Some(secret.expose()), NOW).is_ok());
+}
+
+/// More rows than one answer of the store has, and more removals after them than it remembers: the writes since
+/// any version in between are no longer known.
+#[tokio::test]
+async fn keys_are_read_once_however_many_rows_and_removals_there_are() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    fill(&store, MAX_CHANGE_ROWS + 500, |_, _| {}).await;
+    let remove_rows = async |prefix: &str| {
+        for n in 0..=MAX_TOMBSTONES {
+            let key = format!("{prefix}/{n}");
+            let bytes = Some(Bytes::from_static(b"{}"));
+            let version = store.put_value(&key, WritePrecondition::Absent, bytes).await.unwrap();
+            store.put_value(&key, WritePrecondition::Version(version), None).await.unwrap();
+        }
+    };
+    remove_rows("gone").await;
+    let load = || KeyStore::load(Arc::clone(&store) as Arc<dyn Store>, None);
+    let (keys, _) = load().await.unwrap();
+    assert_eq!(keys.key_ring().len(), MAX_CHANGE_ROWS + 500);
+    store.take_requests();
+    let scans = async || {
+        for _ in 0..3 {
+            keys.poll_changes(&FakeClock::default()).await.unwrap();
+        }
+        store.take_requests()[2]
+    };
+    assert_eq!(scans().await, 0, "nothing is read again");
+    let (other, _) = load().await.unwrap();
+    other.revoke_key("k000003", NOW).await.unwrap();
+    store.take_requests();
+    assert_eq!(scans().await, 0);
+    assert!(keys.key_ring().invalid_reason("k000003", NOW).is_some());
+    // A store that forgot removals since the last poll is read once, and what it has then counts.
+    remove_rows("later").await;
+    other.revoke_key("k000004", NOW).await.unwrap();
+    store.take_requests();
+    assert!(scans().await > 0, "the control");
+    assert!(keys.key_ring().invalid_reason("k000004", NOW).is_some());
+    assert_eq!(scans().await, 0);
 }
 
 #[tokio::test]

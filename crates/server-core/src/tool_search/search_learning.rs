@@ -24,7 +24,7 @@ use tool::{Clock, Secret, Store, ToolKey, Version};
 use call_feedback::CallFeedback;
 use identity_hashes::{IdentityHasher, OrgTag};
 use org_evidence::OrgEvidence;
-use recent_searches::{FoundByQuery, RecentSearches};
+use recent_searches::{QueryResults, RecentSearches};
 
 /// Interval at which the rows that other servers wrote are read.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -202,7 +202,7 @@ impl LearningSearch<'_> {
     /// Remembers which query found which tools of the reply, for the calls that follow.
     pub(super) fn remember<'t>(self, shown: impl Iterator<Item = (&'t ToolKey, usize)>) {
         let Self { learning, principal, stems, .. } = self;
-        let mut by_query: Vec<FoundByQuery> = stems.into_iter().map(FoundByQuery::new).collect();
+        let mut by_query: Vec<QueryResults> = stems.into_iter().map(QueryResults::new).collect();
         for (tool, query) in shown {
             if let Some(of_query) = by_query.get_mut(query) {
                 of_query.add_tool(tool);

@@ -147,6 +147,10 @@ impl RowTable {
         }
     }
 
+    pub(super) fn current_version(&self) -> Result<Version, StatementError> {
+        statements::current_version(&self.connection)
+    }
+
     pub(super) fn changes_since(
         &mut self,
         since: Version,

@@ -74,6 +74,10 @@ pub(super) fn scan_rows(
     Ok(found)
 }
 
+pub(super) fn current_version(connection: &Connection) -> Result<Version, StatementError> {
+    read_counter(connection, "version")
+}
+
 pub(super) fn changes_since(
     connection: &mut Connection,
     since: Version,
@@ -122,7 +126,7 @@ pub(super) fn prepare_batch<'c, 'p>(
     let (mut done, mut written) = (Vec::with_capacity(puts.len()), Vec::with_capacity(puts.len()));
     for put in puts {
         let mut one = transaction.savepoint()?;
-        let stands = current_version(&one, &put.key)?;
+        let stands = version_of_row(&one, &put.key)?;
         let result = precondition(put, stands, &written)
             .map_err(StatementError::Store)
             .and_then(|precondition| self::put_row(&one, put, (precondition, stands)));
@@ -137,7 +141,7 @@ pub(super) fn prepare_batch<'c, 'p>(
     Ok(PreparedBatch { transaction, results: done, changed_writes: written })
 }
 
-fn current_version(transaction: &Connection, key: &str) -> Result<Option<Version>, StatementError> {
+fn version_of_row(transaction: &Connection, key: &str) -> Result<Option<Version>, StatementError> {
     let sql = "SELECT version FROM kv WHERE key = ?1 AND removed = 0";
     let found: Option<i64> =
         transaction.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()?;

@@ -49,6 +49,7 @@ over_all! {
     scans_are_by_prefix_in_order
     scans_go_on_from_a_key
     no_letter_of_a_prefix_is_special
+    the_current_version_is_that_of_the_newest_write
     news_tell_of_writes_and_removals_in_order
     forgotten_removals_are_told
     what_cannot_be_kept_is_refused
@@ -150,6 +151,15 @@ async fn no_letter_of_a_prefix_is_special(store: Any) {
     for prefix in ["a_", "a%", "a*", "a?", "a'", "A_", "a\\", "a["] {
         assert_eq!(scan(&store, prefix, None, 9).await, [format!("{prefix}c")]);
     }
+}
+
+async fn the_current_version_is_that_of_the_newest_write(store: Any) {
+    let newest = async || store.current_version().await.unwrap();
+    assert_eq!(newest().await, Version(0));
+    let one = make(&store, "k/1").await;
+    assert_eq!(newest().await, one);
+    let removal = store.put_value("k/1", WritePrecondition::Version(one), None).await.unwrap();
+    assert_eq!(newest().await, removal);
 }
 
 async fn news_tell_of_writes_and_removals_in_order(store: Any) {

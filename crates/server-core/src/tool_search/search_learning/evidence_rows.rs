@@ -70,9 +70,7 @@ impl SearchLearning {
     /// # Errors
     /// [`StoreError`] if the store cannot be read; the evidence in memory then stays.
     pub async fn load_stored(&self) -> Result<(), StoreError> {
-        // The removal of a row that does not exist returns the newest version: later writes are those to follow.
-        let absent = Self::row_key(OrgTag::default(), "none");
-        let newest = self.store.put_value(&absent, WritePrecondition::Absent, None).await?;
+        let newest = self.store.current_version().await?;
         let loaded = self.read_all_rows().await?;
         *self.write_evidence() = loaded;
         self.set_read_version(newest);

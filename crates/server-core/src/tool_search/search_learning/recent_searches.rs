@@ -18,12 +18,12 @@ const MAX_AGE: Duration = Duration::from_mins(10);
 
 /// One query with the tools that it found.
 #[derive(Debug, Clone)]
-pub(super) struct FoundByQuery {
+pub(super) struct QueryResults {
     stems: Vec<u64>,
     tools: Vec<ToolKey>,
 }
 
-impl FoundByQuery {
+impl QueryResults {
     /// Creates a query by the hashes of its stems.
     pub(super) fn new(mut stems: Vec<u64>) -> Self {
         stems.truncate(MAX_QUERY_STEMS);
@@ -64,7 +64,7 @@ impl RecentSearches {
     pub(super) fn add_search(
         &mut self,
         caller: u64,
-        queries: Vec<FoundByQuery>,
+        queries: Vec<QueryResults>,
         now: MonotonicTime,
     ) {
         let useful = queries.into_iter().filter(|it| !it.tools.is_empty() && !it.stems.is_empty());
@@ -133,7 +133,7 @@ mod tests {
     use tool::{MonotonicTime, Org, SourceName, ToolKey, ToolName};
 
     use super::{
-        FoundByQuery, MAX_AGE, MAX_CALLERS, MAX_QUERIES_OF_CALLER, MAX_QUERY_STEMS, MAX_TOOLS,
+        MAX_AGE, MAX_CALLERS, MAX_QUERIES_OF_CALLER, MAX_QUERY_STEMS, MAX_TOOLS, QueryResults,
         RecentSearches,
     };
 
@@ -145,8 +145,8 @@ mod tests {
         }
     }
 
-    fn found(stems: &[u64], tools: &[&str]) -> FoundByQuery {
-        let mut found = FoundByQuery::new(stems.to_vec());
+    fn found(stems: &[u64], tools: &[&str]) -> QueryResults {
+        let mut found = QueryResults::new(stems.to_vec());
         for name in tools {
             found.add_tool(&tool(name));
         }

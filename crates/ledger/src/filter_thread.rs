@@ -11,8 +11,10 @@ use tool::LedgerError;
 use crate::ledger_inner::LedgerInner;
 use crate::ledger_state::LedgerMode;
 use crate::record_search::RecordSearch;
-use crate::segment::parse_filter_name;
-use crate::segment_filter::{FilterBuildContext, build_filter, load_header, write_filter};
+use crate::segment::{WriterDir, parse_filter_name};
+use crate::segment_filter::{
+    FilterBuildContext, FilterHeader, build_filter, load_header, load_summary, write_filter,
+};
 use crate::summary_check::SummaryCheck;
 
 /// Work queue of the filter thread.
@@ -29,7 +31,7 @@ pub(crate) struct FilterWork {
     work: Mutex<FilterThreadState>,
     wake: Condvar,
     /// Serializes filter writes, because they share one temporary file.
-    write_lock: Mutex<()>,
+    pub(crate) write_lock: Mutex<()>,
 }
 
 impl FilterWork {
@@ -48,7 +50,7 @@ impl FilterWork {
         self.update_work(|work| work.is_closing = true);
     }
 
-    fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).is_closing
     }
 
@@ -126,7 +128,9 @@ fn refresh_filter(
     damaged: bool,
 ) -> std::io::Result<()> {
     let site = &inner.writer_dir;
-    if !damaged && let Some(head) = load_header(site, number)? {
+    if !damaged
+        && let Some(head) = load_header(site, number)?.filter(|head| has_good_summary(site, head))
+    {
         inner.lock_index().set_filter(head);
         return Ok(());
     }
@@ -154,6 +158,11 @@ fn refresh_filter(
         site.disk.remove_file(&site.filter_paths(number).0)?;
     }
     Ok(())
+}
+
+/// Returns whether the summary behind the filter can be read, if it has one.
+fn has_good_summary(site: &WriterDir, head: &FilterHeader) -> bool {
+    !head.has_summary() || load_summary(site, head.number).is_ok_and(|summary| summary.is_some())
 }
 
 /// Removes filters whose segment no longer exists.

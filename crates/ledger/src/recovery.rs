@@ -25,6 +25,7 @@ use crate::repair_plan::RepairPlan;
 use crate::search_fields::{SearchFacts, search_fields};
 use crate::segment::WriterDir;
 use crate::segment_calls::OpenCalls;
+use crate::segment_filter::load_summary;
 use crate::sync_thread::{SyncThread, UnsyncedFile};
 
 /// A last segment below this size, and below half of a full one, is rewritten at the start, so that
@@ -75,6 +76,7 @@ pub(crate) fn open_ledger(
     let last = survey.last_seq.max(survey.required_seq);
     let inner = Arc::new(LedgerInner::new(writer_dir, clock, options, last + 1));
     inner.lock_unchecked_segments().clone_from(&survey.summarized_segments);
+    remove_old_summaries(&inner.writer_dir, &survey);
     let mut reading = RecoveryScan::new(&inner, &survey);
     for part in &survey.segments {
         if reading.skip_segment(part) {
@@ -139,6 +141,21 @@ fn scan_record(
     match &survey.unreadable {
         Some(error) => Err(error.clone()),
         None => Ok(survey),
+    }
+}
+
+/// Removes the filters of damaged segments that were summarized before the damage, so that later starts
+/// read their frames too. They are built again without a summary.
+fn remove_old_summaries(site: &WriterDir, survey: &RecordScan) {
+    for part in survey.segments.iter().filter(|part| part.is_damaged) {
+        if load_summary(site, part.number).is_ok_and(|summary| summary.is_none()) {
+            continue;
+        }
+        if let Err(error) = site.disk.remove_file(&site.filter_paths(part.number).0)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, segment = part.number, "cannot remove the filter of a damaged segment");
+        }
     }
 }
 

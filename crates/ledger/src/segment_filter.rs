@@ -62,7 +62,7 @@ const ROWS_PER_PAGE: usize = 511;
 /// Offset of the checksum in a page.
 const CHECKSUM_OFFSET: usize = PAGE_BYTES - 4;
 const MAGIC: [u8; 8] = *b"tkfilter";
-/// Version of the key derivation. A change makes all filters of other versions obsolete, and they
+/// Version of the key derivation and of the summary. A change makes all filters of other versions obsolete, and they
 /// are rebuilt.
 pub(crate) const FORMAT: FormatSupport = FormatSupport { oldest_readable: 4, written: 4 };
 const PARTS_OFFSET: usize = 96;
@@ -293,6 +293,11 @@ impl FilterHeader {
             summary_checksum: u32_at(SUMMARY_OFFSET + 4)?,
             checksum: sum,
         })
+    }
+
+    /// Returns whether the file has a summary of the segment.
+    pub(crate) fn has_summary(&self) -> bool {
+        self.summary_bytes > 0
     }
 
     /// Offset of the summary in the file, behind all pages.

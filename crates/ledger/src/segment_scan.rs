@@ -18,6 +18,8 @@ use crate::segment_calls::SegmentCalls;
 
 /// Maximum number of faults stored for one segment; one of them decides how it is handled.
 const MAX_FAULTS: usize = 1_000;
+/// Asks after so many frames whether to stop.
+const STOP_CHECK_STEPS: u64 = 4_096;
 
 /// Scan result of one segment.
 #[derive(Debug)]
@@ -82,6 +84,15 @@ impl SegmentScan {
         number: u32,
         tail: Option<&LegacyTail>,
     ) -> io::Result<Self> {
+        let scan = Self::scan_until((writer_dir, number, tail), &|| false)?;
+        scan.ok_or_else(|| io::ErrorKind::Interrupted.into())
+    }
+
+    /// As [`Self::scan_segment`]; `None` if `should_stop` says so before the end.
+    pub(crate) fn scan_until(
+        (writer_dir, number, tail): (&WriterDir, u32, Option<&LegacyTail>),
+        should_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Option<Self>> {
         let file = writer_dir.open_segment(number, OpenMode::Read)?;
         let mut scan = Self::new_scan(writer_dir, number);
         scan.check_header(&writer_dir.writer_name, SegmentHeader::read_header(file.as_ref())?);
@@ -91,7 +102,10 @@ impl SegmentScan {
             (SEGMENT_HEADER_BYTES as u64, u64::MAX),
             tail,
         )?;
-        loop {
+        for step in 1_u64.. {
+            if step.is_multiple_of(STOP_CHECK_STEPS) && should_stop() {
+                break;
+            }
             match walk.read_next()? {
                 ReadStep::Frame(at, frame) => scan.visit_frame(&writer_dir.writer_name, at, &frame),
                 ReadStep::Garbage { at, why } => scan.push_fault(at, ScanFaultKind::Garbage(why)),
@@ -101,10 +115,11 @@ impl SegmentScan {
                     scan.size =
                         size.min(tail.and_then(|tail| tail.combined_end(own)).unwrap_or(own));
                     scan.calls.iter_mut().for_each(SegmentCalls::shrink_to_fit);
-                    return Ok(scan);
+                    return Ok(Some(scan));
                 }
             }
         }
+        Ok(None)
     }
 
     fn new_scan(site: &WriterDir, number: u32) -> Self {

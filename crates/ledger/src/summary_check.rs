@@ -2,6 +2,8 @@
 //! pauses, and a segment that is no longer what its summary says is reported.
 
 use std::collections::VecDeque;
+use std::io;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use crate::segment_summary::SegmentSummary;
 const PAUSE_RATIO: u32 = 4;
 /// Shortest pause.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
+/// Pause after a segment that could not be read.
+const ERROR_PAUSE: Duration = Duration::from_secs(10);
 
 /// Segments that are still to be checked.
 #[derive(Debug)]
@@ -24,11 +28,21 @@ pub(crate) struct SummaryCheck {
     pause: Duration,
 }
 
+/// Result of the check of one segment.
+enum CheckResult {
+    Unchanged,
+    Changed,
+    /// The ledger is closed.
+    Stopped,
+}
+
 impl SummaryCheck {
-    /// Creates the check of the segments that the start took from summaries, newest first.
+    /// Creates the check of the segments that the start took from summaries. It begins at a random
+    /// one, so that processes that end before all are checked do not check the same ones.
     pub(crate) fn new(inner: &LedgerInner) -> Self {
         let mut segments = std::mem::take(&mut *inner.lock_unchecked_segments());
-        segments.sort_unstable_by(|one, other| other.cmp(one));
+        let first = inner.segment_nonce(0) % (segments.len() as u64).max(1);
+        segments.rotate_left(usize::try_from(first).unwrap_or_default());
         Self { segments: segments.into(), pause: MIN_PAUSE }
     }
 
@@ -41,34 +55,61 @@ impl SummaryCheck {
     pub(crate) fn check_next(&mut self, inner: &LedgerInner) {
         let Some(number) = self.segments.pop_front() else { return };
         let begun = inner.clock.monotonic_now();
-        if !is_unchanged(inner, number) && inner.lock_index().contains_segment(number) {
-            report_damage(inner, number);
+        match check_segment(inner, number) {
+            Ok(CheckResult::Unchanged | CheckResult::Stopped) => {}
+            // Retention may have removed it.
+            _ if !inner.lock_index().contains_segment(number) => {}
+            Ok(CheckResult::Changed) => report_damage(inner, number),
+            Err(error) => {
+                tracing::warn!(%error, segment = number, "cannot check a segment of the record yet");
+                self.segments.push_back(number);
+                self.pause = ERROR_PAUSE;
+                return;
+            }
         }
         let elapsed = inner.clock.monotonic_now().saturating_duration_since(begun);
         self.pause = elapsed.saturating_mul(PAUSE_RATIO).max(MIN_PAUSE);
     }
 }
 
-/// Returns whether a segment can be read and is what its summary says.
-fn is_unchanged(inner: &LedgerInner, number: u32) -> bool {
+/// Compares a segment with its summary.
+///
+/// # Errors
+/// If it is there and cannot be read now: that says nothing of its content.
+fn check_segment(inner: &LedgerInner, number: u32) -> io::Result<CheckResult> {
     let site = &inner.writer_dir;
-    let Ok(scan) = SegmentScan::scan_segment(site, number, None) else { return false };
-    match load_summary(site, number) {
-        Ok(Some((summary, _))) => SegmentSummary::from_scan(&scan) == Some(summary),
+    let stop = || inner.filter_work.is_closing();
+    let scan = match SegmentScan::scan_until((site, number, None), &stop) {
+        Ok(Some(scan)) => scan,
+        Ok(None) => return Ok(CheckResult::Stopped),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CheckResult::Changed),
+        Err(error) => return Err(error),
+    };
+    let is_unchanged = match load_summary(site, number)? {
+        Some((summary, _)) => SegmentSummary::from_scan(&scan) == Some(summary),
         // The filter was built again meanwhile, from the segment as it is now.
-        Ok(None) | Err(_) => scan.faults.is_empty(),
-    }
+        None => scan.faults.is_empty(),
+    };
+    Ok(if is_unchanged { CheckResult::Unchanged } else { CheckResult::Changed })
 }
 
-/// Reports the segment. Its filter is built again without a summary, so that the next start reads the
+/// Reports the segment, and removes its filter with the summary, so that the next start reads the
 /// frames and says what is damaged.
 fn report_damage(inner: &LedgerInner, number: u32) {
+    let site = &inner.writer_dir;
     tracing::error!(
         "the record is damaged: the closed segment `{}` is no longer what it was when it was closed; \
          run `toolkeep record verify` for details",
-        segment_name(&inner.writer_dir.writer_name, number)
+        segment_name(&site.writer_name, number)
     );
     inner.damaged_segments.fetch_add(1, Ordering::Relaxed);
+    let removed = {
+        let _turn = inner.filter_work.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        site.disk.remove_file(&site.filter_paths(number).0)
+    };
+    if let Err(error) = removed {
+        tracing::warn!(%error, segment = number, "cannot remove the filter of a damaged segment");
+    }
     inner.lock_index().reject_filter(number);
     inner.filter_work.request_refresh();
 }

@@ -149,7 +149,7 @@ async fn record_entries(
     }
     if storage.damaged > 0 {
         let places = if storage.damaged == 1 { "one place" } else { "several places" };
-        let message = format!("the record was damaged in {places} when the server opened it");
+        let message = format!("the record is damaged in {places}, as the server found");
         let action = "run `toolkeep record verify` for all findings, copy `records/`, and restore \
                       the damaged files from a backup";
         push(AttentionTopic::Record, message, action);

@@ -32,7 +32,7 @@ pub struct RecordStorageReply {
     pub min_free_bytes: u64,
     /// The last checkpoint: all records before it are sealed.
     pub checkpoint: Option<CheckpointReply>,
-    /// Number of damaged places that were found when the server opened the record.
+    /// Number of damaged places that the server found when it opened the record, or afterwards.
     pub damaged: u64,
     /// Number of calls that ran when a process ended; their outcome is unknown.
     pub unknown_calls: usize,

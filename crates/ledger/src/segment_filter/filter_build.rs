@@ -1,4 +1,4 @@
-//! Building a filter: one pass over a sealed segment.
+//! Building a filter: one pass over a sealed segment, and one for its summary.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -59,7 +59,8 @@ pub(crate) fn build_filter(
     let names =
         if foreign.is_empty() { HashMap::new() } else { (context.find_search_fields)(&foreign) };
     let filter = pass.into_filter(&names);
-    let scan = SegmentScan::scan_segment(writer_dir, number, None)?;
+    let whole = (writer_dir, number, None);
+    let Some(scan) = SegmentScan::scan_until(whole, context.should_stop)? else { return Ok(None) };
     // The file may have changed since the pass began; then the filter is of another state anyway.
     let summary = SegmentSummary::from_scan(&scan).filter(|_| scan.size == source.size_bytes);
     let encoded = summary.map(|summary| summary.encode_summary()).transpose()?;

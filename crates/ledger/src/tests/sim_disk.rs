@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) lying_syncs: bool,
     /// Error of every write and every new file.
     pub(crate) failing_writes: Option<io::ErrorKind>,
+    /// Error of every read.
+    pub(crate) failing_reads: Option<io::ErrorKind>,
     /// Bytes in all; none: without end.
     pub(crate) capacity: Option<u64>,
     pub(crate) can_reserve: bool,
@@ -110,6 +112,7 @@ impl SimDisk {
             hang: Arc::default(),
             lying_syncs: false,
             failing_writes: None,
+            failing_reads: None,
             capacity: None,
             can_reserve: true,
             synced: 0,
@@ -392,6 +395,9 @@ impl DiskFile for Handle {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut world = self.world()?;
+        if let Some(kind) = world.failing_reads {
+            return Err(kind.into());
+        }
         let file = &world.files[self.file].now;
         let from = file.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
         let many = from.len().min(into.len());

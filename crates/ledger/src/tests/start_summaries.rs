@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use tool::Durability;
+use tool::ledger::RecordInspector as _;
 
-use super::fixture::{Driven, Random, end, intent, seeds};
+use super::fixture::{Driven, Random, end, intent, seeds, threaded};
 use super::sim_disk::{Crash, SimDisk};
 use super::start::{open, options, write_old_segments};
 use crate::filter_thread::refresh_filters;
@@ -72,14 +73,18 @@ fn a_start_reads_the_newest_segments_and_knows_what_the_old_ones_leave_open() {
 }
 
 #[test]
-fn a_summary_that_is_damaged_or_of_another_state_does_not_count() {
+fn a_damaged_summary_does_not_count_and_is_written_anew() {
     let (files, all_frames) = summarized_record();
     let pages = |bytes: &[u8]| bytes.len() / PAGE_BYTES * PAGE_BYTES;
     let changes: [Change<'_>; 4] = [
         ("its last byte", &|bytes| *bytes.last_mut().unwrap() ^= 1),
         ("cut", &|bytes| bytes.truncate(bytes.len() - 1)),
         ("none", &|bytes| bytes.truncate(pages(bytes))),
-        ("its length", &|bytes| bytes[1_120] ^= 1),
+        ("its length", &|bytes| {
+            bytes[1_120] ^= 1;
+            let sum = crc32fast::hash(&bytes[..PAGE_BYTES - 4]).to_le_bytes();
+            bytes[PAGE_BYTES - 4..PAGE_BYTES].copy_from_slice(&sum);
+        }),
     ];
     for (what, change) in changes {
         let mut files = files.clone();
@@ -89,6 +94,10 @@ fn a_summary_that_is_damaged_or_of_another_state_does_not_count() {
         let (read, recovery) = open(&SimDisk::holding(&files), 20);
         assert!(read >= 100, "{what}: {read} %");
         assert_eq!(recovery, all_frames, "{what}");
+        let disk = SimDisk::holding(&files);
+        check_after_start(&disk);
+        let (read, _) = open(&disk, 20);
+        assert!(read < 30, "{what}: {read} %");
     }
 }
 
@@ -113,6 +122,69 @@ fn damage_in_a_segment_that_the_start_did_not_read_is_found_after_it_and_by_the_
         let (_, next) = open(&disk, 20);
         assert!(next.findings.iter().all(|it| it.segment == segment), "{next:?}");
         assert!(!next.findings.is_empty(), "{segment}");
+    }
+}
+
+/// Damage that a start has found stays found when its segment has left the index.
+#[test]
+fn damage_that_one_start_found_is_found_by_the_next_ones() {
+    let (files, _) = summarized_record();
+    let disk = SimDisk::holding(&files);
+    let segment = filter_names(&files)[0].replace(".filter", ".seg");
+    let mut bytes = files[&segment].clone();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    disk.replace(&segment, &bytes);
+    assert_eq!(open(&SimDisk::holding(&disk.files()), 20).1.findings, [], "the control");
+    let all_are_read = open(&disk, 1_000_000).1;
+    assert!(!all_are_read.findings.is_empty());
+    assert_eq!(open(&disk, 20).1.findings, all_are_read.findings);
+}
+
+/// The control is a segment that can be read.
+#[test]
+fn a_segment_that_cannot_be_read_for_a_while_is_not_damaged() {
+    let (files, _) = summarized_record();
+    let disk = SimDisk::holding(&files);
+    let driven = Driven::open(disk.shared(), options(20)).unwrap();
+    let mut check = SummaryCheck::new(&driven.inner);
+    disk.world().failing_reads = Some(std::io::ErrorKind::OutOfMemory);
+    for _ in 0..100 {
+        check.check_next(&driven.inner);
+    }
+    assert_eq!(driven.inner.damaged_segments.load(Ordering::Relaxed), 0);
+    disk.world().failing_reads = None;
+    let mut checked = 0;
+    while check.next_pause().is_some() {
+        check.check_next(&driven.inner);
+        checked += 1;
+    }
+    assert!(checked > 5, "all are checked later: {checked}");
+    assert_eq!(driven.inner.damaged_segments.load(Ordering::Relaxed), 0);
+}
+
+/// The thread of the ledger checks the segments, and what it finds counts as damage of the record.
+#[tokio::test]
+async fn the_storage_of_a_record_tells_of_damage_that_was_found_after_the_start() {
+    let (files, _) = summarized_record();
+    for is_damaged in [false, true] {
+        let disk = SimDisk::holding(&files);
+        let segment = filter_names(&files)[1].replace(".filter", ".seg");
+        let mut bytes = files[&segment].clone();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= u8::from(is_damaged);
+        disk.replace(&segment, &bytes);
+        let (ledger, _) = threaded(&disk, options(20));
+        let all = ledger.inner.lock_unchecked_segments().len();
+        let damage = async || ledger.read_storage().await.unwrap().damage_count;
+        for _ in 0..1_000 {
+            if damage().await > 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(if is_damaged { 10 } else { 1 }))
+                .await;
+        }
+        assert_eq!(damage().await, u64::from(is_damaged), "{all}");
     }
 }
 
@@ -182,6 +254,7 @@ fn a_start_with_summaries_finds_what_a_start_that_reads_all_frames_finds() {
             Some((driven.recovery, disk.bytes_read(".seg") - before))
         };
         let (with, without) = (opened(&files), opened(&without_filters(&files)));
+        assert_eq!(with.is_some(), without.is_some(), "seed {seed}");
         let (Some((with, read)), Some((without, all))) = (with, without) else { continue };
         assert_eq!(with, without, "seed {seed}");
         skipped += usize::from(read < all);

@@ -15,7 +15,8 @@ pub struct RecordStorage {
     pub min_free_bytes: u64,
     /// The last checkpoint: all records before it are sealed.
     pub last_checkpoint: Option<StoredCheckpoint>,
-    /// Number of damaged places that were found when this process opened the record.
+    /// Number of damaged places that were found when this process opened the record, or afterwards in old
+    /// segments.
     pub damage_count: u64,
     /// Number of calls that ran when the process before ended; their outcome is unknown.
     pub unknown_calls: usize,

@@ -41,8 +41,11 @@ impl SummaryCheck {
     /// one, so that processes that end before all are checked do not check the same ones.
     pub(crate) fn new(inner: &LedgerInner) -> Self {
         let mut segments = std::mem::take(&mut *inner.lock_unchecked_segments());
+        // Below the number of segments, so that it is in range.
         let first = inner.segment_nonce(0) % (segments.len() as u64).max(1);
-        segments.rotate_left(usize::try_from(first).unwrap_or_default());
+        if let Ok(first) = usize::try_from(first) {
+            segments.rotate_left(first);
+        }
         Self { segments: segments.into(), pause: MIN_PAUSE }
     }
 

@@ -67,5 +67,5 @@ fn a_tail_is_moved_and_damage_is_named() {
 #[test]
 fn every_format_of_the_table_is_in_the_description_of_the_program() {
     let named: Vec<_> = supported_formats().iter().map(ToString::to_string).collect();
-    assert_eq!(named, ["store 1 to 2", "row MACs 1", "record 1 to 2", "record filters 3"]);
+    assert_eq!(named, ["store 1 to 2", "row MACs 1", "record 1 to 2", "record filters 4"]);
 }

@@ -34,7 +34,7 @@ fn the_version_describes_the_build_and_the_machine() {
             { "name": "store", "reads_from": 1, "writes": 2 },
             { "name": "row MACs", "reads_from": 1, "writes": 1 },
             { "name": "record", "reads_from": 1, "writes": 2 },
-            { "name": "record filters", "reads_from": 3, "writes": 3 },
+            { "name": "record filters", "reads_from": 4, "writes": 4 },
         ])
     );
     let text = home.run(&["version"]).out;

@@ -184,6 +184,11 @@ impl EventReader {
         Json::encode(&key.log.seal_bytes(&self.binding(), &plain))
     }
 
+    /// Goes on with a newer credential of the same caller.
+    pub(super) fn set_principal(&mut self, principal: Principal) {
+        self.principal = principal;
+    }
+
     /// The caller as it is now; `None` if it may no longer subscribe.
     pub(super) fn renew_principal(&mut self, state: &StateInner) -> Option<&Principal> {
         if !renew_principal(state, &mut self.principal) {

@@ -68,7 +68,7 @@ impl SourceDelivery<'_> {
             if sender.is_expired() {
                 return;
             }
-            if !self.feed.renew_access() {
+            if !self.renew_access() {
                 return sender.send_terminated(&access_revoked()).await;
             }
             if !sender.subscription.is_active() {
@@ -81,7 +81,7 @@ impl SourceDelivery<'_> {
                 continue;
             };
             // The caller may have lost the event type while the source was silent.
-            if !self.feed.renew_access() {
+            if !self.renew_access() {
                 return sender.send_terminated(&access_revoked()).await;
             }
             match item {
@@ -98,6 +98,14 @@ impl SourceDelivery<'_> {
                 }
             }
         }
+    }
+
+    /// Takes over the credential of the last refresh, and the caller's rights as they are now.
+    fn renew_access(&mut self) -> bool {
+        if let Some(caller) = self.sender.subscription.take_renewed_caller() {
+            self.feed.subscription.principal = caller;
+        }
+        self.feed.renew_access()
     }
 
     async fn deliver_event(&self, event: &SourceEvent) {

@@ -196,7 +196,7 @@ pub(super) async fn subscribe_events(
     let table = &state.mcp_components.webhooks;
     if let Some(existing) = table.find(&callback.id, now) {
         let cursor = callback.events.cursor_at(request, &existing.watermark())?;
-        let status = existing.refresh(secret, (now, expires_at));
+        let status = existing.refresh(secret, request.caller.principal, (now, expires_at));
         let result = subscription_result((&callback.id, cursor, expires_at), false);
         return Ok(
             request.encode_result(&result.with_member("deliveryStatus", &Json::encode(&status)))

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use identity::Principal;
 use mcp::events::SUBSCRIPTION_HEADER;
 use serde_json::{Value, json};
 use server_core::webhook::{
@@ -56,6 +57,8 @@ struct DeliveryState {
     /// The replaced secret, and until when it signs too.
     former: Option<(WebhookSecret, u64)>,
     expires_at: WallTime,
+    /// The caller of the last refresh, until the deliveries go on with its rights.
+    renewed_caller: Option<Principal>,
     is_active: bool,
     failures: u32,
     last_delivery: Option<WallTime>,
@@ -75,6 +78,7 @@ impl WebhookSubscription {
             secret,
             former: None,
             expires_at,
+            renewed_caller: None,
             is_active: true,
             failures: 0,
             last_delivery: None,
@@ -116,11 +120,12 @@ impl WebhookSubscription {
         }
     }
 
-    /// Extends the subscription, replaces its secret and resumes its deliveries. Returns the status
-    /// before.
+    /// Extends the subscription, replaces its secret and its credential, and resumes its deliveries.
+    /// Returns the status before.
     pub(super) fn refresh(
         &self,
         secret: WebhookSecret,
+        caller: &Principal,
         (now, expires_at): (WallTime, WallTime),
     ) -> Value {
         let status = {
@@ -129,11 +134,18 @@ impl WebhookSubscription {
             let former = std::mem::replace(&mut state.secret, secret);
             state.former = Some((former, now.0.saturating_add(FORMER_SECRET_MS)));
             state.expires_at = expires_at;
+            state.renewed_caller = Some(caller.clone());
             (state.is_active, state.failures) = (true, 0);
             status
         };
         self.refreshed.notify_one();
         status
+    }
+
+    /// Takes the caller of the last refresh, if the deliveries do not have it yet. It has the key of the
+    /// subscription: a token that ends later than the first one, or has other rights.
+    pub(super) fn take_renewed_caller(&self) -> Option<Principal> {
+        self.lock_state().renewed_caller.take()
     }
 
     /// The message of a body, with the header that names the subscription.
@@ -271,6 +283,9 @@ impl WebhookDelivery<'_> {
         loop {
             if sender.is_expired() {
                 return;
+            }
+            if let Some(caller) = sender.subscription.take_renewed_caller() {
+                self.reader.set_principal(caller);
             }
             if self.reader.renew_principal(&sender.state).is_none() {
                 return sender.send_terminated(&access_revoked()).await;

@@ -7,12 +7,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use server_core::webhook::{WebhookFailure, WebhookRequest, WebhookSecret, WebhookTransport};
+use testkit::source::MockListing;
 use tool::ledger::AuditEventRecord;
-use tool::{BoxFuture, Clock as _, Org, PermissionLevel, SourceName};
+use tool::source::SourceErrorKind;
+use tool::{BoxFuture, Clock as _, Org, PermissionLevel, Problem, SourceError, SourceName};
 
 use crate::support::client::modern_message;
 use crate::support::test_server::{ServerSetup, within_a_minute};
-use crate::support::{Client, FixtureServer};
+use crate::support::token_issuer::{
+    NOW, Signer, client_with_token, server_with_issuer_and_setup, valid_claims,
+};
+use crate::support::{Client, FixtureServer, tools};
 
 pub(super) const HOOK: &str = "https://hooks.example.com/in";
 
@@ -283,6 +288,46 @@ async fn webhooks_of_one_key_are_bounded_and_end_with_its_access() {
     let events: Vec<_> = got.iter().map(body).filter(|it| it["eventId"].is_string()).collect();
     assert_eq!((ends, events.len()), (16, 1), "{events:?}");
     assert_eq!(events[0]["data"]["source"], "s1");
+}
+
+/// The control is a webhook that its caller does not refresh.
+#[tokio::test]
+async fn a_refresh_with_a_new_token_carries_a_webhook_beyond_the_first_token() {
+    for is_refreshed in [false, true] {
+        let (signer, hook) = (Signer::new("one"), Arc::new(RecordingHook::default()));
+        let setup = ServerSetup {
+            offers: tools::standard_offers(),
+            webhooks: Some(Arc::clone(&hook) as _),
+            ..ServerSetup::default()
+        };
+        let (server, _keys) = server_with_issuer_and_setup(setup, &signer).await;
+        let client = |seconds: u64| {
+            let mut claims = valid_claims();
+            (claims["scope"], claims["exp"]) = (json!("admin"), json!(NOW + seconds));
+            client_with_token(&server, &signer.token(&claims))
+        };
+        let (first, second) = (client(600), client(3_000));
+        let delivery = json!({"mode": "webhook", "url": HOOK, "secret": secret('A')});
+        let params = json!({"name": "source.down", "arguments": {}, "delivery": delivery});
+        for client in [Some(&first), is_refreshed.then_some(&second)].into_iter().flatten() {
+            let answer = ask(client, "events/subscribe", params.clone()).await;
+            assert!(answer["result"].is_object(), "{answer}");
+        }
+        server.clock.advance(Duration::from_secs(700));
+        let sent = tokio::select! {
+            biased;
+            () = server.state.watch_source_states() => unreachable!(),
+            sent = async {
+                let problem = Problem::new("s", "connection refused");
+                let kind = SourceErrorKind::Unreachable;
+                server.source.set_answer(MockListing::Error(SourceError { kind, problem }));
+                drop(server.intake.refresh_sources(None).await);
+                body(&hook.wait_for(1).await[0])
+            } => sent,
+        };
+        assert_eq!(sent["type"] == "terminated", !is_refreshed, "{sent}");
+        assert_eq!(sent["name"] == "source.down", is_refreshed, "{sent}");
+    }
 }
 
 /// A list of pins leaves out the sources that a persona hides, and so do its events.

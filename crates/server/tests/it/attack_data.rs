@@ -5,6 +5,7 @@ mod claimed_fields;
 mod console_pages;
 mod host_origins;
 mod pinned_definitions;
+mod poisoned_items;
 mod poisoned_results;
 mod policy;
 mod recorded_calls;

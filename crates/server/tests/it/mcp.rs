@@ -1,6 +1,6 @@
 //! Tests of the MCP interface with raw JSON-RPC.
 
-mod all_sources;
+pub(crate) mod all_sources;
 mod calls;
 pub(crate) mod cancel;
 mod client_requests;

@@ -16,7 +16,7 @@ use crate::support::executors::{ConcurrencyProbe, SubscriptionExecutor};
 use crate::support::{Client, FixtureServer, ServerSetup, tools, within_a_minute};
 
 /// Answers with what an MCP server would: `answer` makes it of the params.
-pub(super) fn answering(
+pub(crate) fn answering(
     answer: impl Fn(Value) -> Value + Send + Sync + 'static,
 ) -> Arc<dyn Executor> {
     Arc::new(MockExecutor::new(move |params| {
@@ -48,7 +48,7 @@ pub(super) fn methods(source: &'static str, level: PermissionLevel) -> Vec<Offer
     offers.map(|(name, executor)| method_for(name, executor, level)).into()
 }
 
-pub(super) fn method_for(name: &str, executor: Arc<dyn Executor>, level: PermissionLevel) -> Offer {
+pub(crate) fn method_for(name: &str, executor: Arc<dyn Executor>, level: PermissionLevel) -> Offer {
     let mut offer = tools::method_offer(name, executor);
     if let CatalogItem::Method(method) = &mut offer.item {
         Arc::make_mut(method).traits.min_level = level;

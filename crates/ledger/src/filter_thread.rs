@@ -13,7 +13,8 @@ use crate::ledger_state::LedgerMode;
 use crate::record_search::RecordSearch;
 use crate::segment::{WriterDir, parse_filter_name};
 use crate::segment_filter::{
-    FilterBuildContext, FilterHeader, build_filter, load_header, load_summary, write_filter,
+    FilterBuildContext, FilterHeader, build_filter, load_header, load_summary, remove_filter,
+    write_filter,
 };
 use crate::summary_check::SummaryCheck;
 
@@ -155,7 +156,7 @@ fn refresh_filter(
         && !inner.lock_index().set_filter(head)
     {
         // Retention removed the segment meanwhile.
-        site.disk.remove_file(&site.filter_paths(number).0)?;
+        remove_filter(site, number)?;
     }
     Ok(())
 }
@@ -175,7 +176,7 @@ pub(crate) fn remove_orphans(inner: &LedgerInner) {
             continue;
         };
         if !inner.lock_index().contains_segment(number)
-            && let Err(error) = site.disk.remove_file(&site.filter_paths(number).0)
+            && let Err(error) = remove_filter(site, number)
         {
             tracing::warn!(
                 %error,

@@ -25,7 +25,7 @@ use crate::repair_plan::RepairPlan;
 use crate::search_fields::{SearchFacts, search_fields};
 use crate::segment::WriterDir;
 use crate::segment_calls::OpenCalls;
-use crate::segment_filter::load_summary;
+use crate::segment_filter::{load_summary, remove_filter};
 use crate::sync_thread::{SyncThread, UnsyncedFile};
 
 /// A last segment below this size, and below half of a full one, is rewritten at the start, so that
@@ -151,9 +151,7 @@ fn remove_old_summaries(site: &WriterDir, survey: &RecordScan) {
         if load_summary(site, part.number).is_ok_and(|summary| summary.is_none()) {
             continue;
         }
-        if let Err(error) = site.disk.remove_file(&site.filter_paths(part.number).0)
-            && error.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(error) = remove_filter(site, part.number) {
             tracing::warn!(%error, segment = part.number, "cannot remove the filter of a damaged segment");
         }
     }

@@ -21,6 +21,7 @@ use crate::hash_chain::LedgerCheckpoint;
 use crate::ledger_inner::LedgerInner;
 use crate::record_scan;
 use crate::segment::WriterDir;
+use crate::segment_filter::remove_filter;
 use crate::signed_checkpoint::CheckpointSigningKey;
 use crate::tombstone::{self, RemovalReason, Tombstone};
 
@@ -167,10 +168,7 @@ fn append_removal(inner: &LedgerInner, tomb: &Tombstone) -> Result<(), LedgerErr
 
 pub(crate) fn delete_segment_files(writer_dir: &WriterDir, number: u32) -> io::Result<()> {
     writer_dir.disk.remove_file(&writer_dir.segment_path(number))?;
-    match writer_dir.disk.remove_file(&writer_dir.filter_paths(number).0) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_filter(writer_dir, number)?;
     writer_dir.disk.sync_dir(&writer_dir.dir)
 }
 

@@ -51,7 +51,9 @@ use crate::slice::prefix;
 
 pub(crate) use filter_build::{FilterBuildContext, build_filter};
 use filter_file::read_source;
-pub(crate) use filter_file::{FilterSource, load_header, load_summary, probe_keys, write_filter};
+pub(crate) use filter_file::{
+    FilterSource, load_header, load_summary, probe_keys, remove_filter, write_filter,
+};
 pub(crate) use unwritten_filter::SegmentFilter;
 
 /// Bytes of a page.

@@ -84,14 +84,16 @@ impl SegmentScan {
         number: u32,
         tail: Option<&LegacyTail>,
     ) -> io::Result<Self> {
-        let scan = Self::scan_until((writer_dir, number, tail), &|| false)?;
+        let scan = Self::scan_with((writer_dir, number, tail), &|| false, &mut |_| {})?;
         scan.ok_or_else(|| io::ErrorKind::Interrupted.into())
     }
 
-    /// As [`Self::scan_segment`]; `None` if `should_stop` says so before the end.
-    pub(crate) fn scan_until(
+    /// As [`Self::scan_segment`], and passes what it reads to `visit`; `None` if `should_stop` says so
+    /// before the end.
+    pub(crate) fn scan_with(
         (writer_dir, number, tail): (&WriterDir, u32, Option<&LegacyTail>),
         should_stop: &dyn Fn() -> bool,
+        visit: &mut dyn FnMut(&ReadStep<'_>),
     ) -> io::Result<Option<Self>> {
         let file = writer_dir.open_segment(number, OpenMode::Read)?;
         let mut scan = Self::new_scan(writer_dir, number);
@@ -106,7 +108,9 @@ impl SegmentScan {
             if step.is_multiple_of(STOP_CHECK_STEPS) && should_stop() {
                 break;
             }
-            match walk.read_next()? {
+            let read = walk.read_next()?;
+            visit(&read);
+            match read {
                 ReadStep::Frame(at, frame) => scan.visit_frame(&writer_dir.writer_name, at, &frame),
                 ReadStep::Garbage { at, why } => scan.push_fault(at, ScanFaultKind::Garbage(why)),
                 ReadStep::End(size) => {

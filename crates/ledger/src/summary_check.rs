@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::ledger_inner::LedgerInner;
 use crate::segment::segment_name;
-use crate::segment_filter::load_summary;
+use crate::segment_filter::{load_summary, remove_filter};
 use crate::segment_scan::SegmentScan;
 use crate::segment_summary::SegmentSummary;
 
@@ -82,7 +82,7 @@ impl SummaryCheck {
 fn check_segment(inner: &LedgerInner, number: u32) -> io::Result<CheckResult> {
     let site = &inner.writer_dir;
     let stop = || inner.filter_work.is_closing();
-    let scan = match SegmentScan::scan_until((site, number, None), &stop) {
+    let scan = match SegmentScan::scan_with((site, number, None), &stop, &mut |_| {}) {
         Ok(Some(scan)) => scan,
         Ok(None) => return Ok(CheckResult::Stopped),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CheckResult::Changed),
@@ -108,7 +108,7 @@ fn report_damage(inner: &LedgerInner, number: u32) {
     inner.damaged_segments.fetch_add(1, Ordering::Relaxed);
     let removed = {
         let _turn = inner.filter_work.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        site.disk.remove_file(&site.filter_paths(number).0)
+        remove_filter(site, number)
     };
     if let Err(error) = removed {
         tracing::warn!(%error, segment = number, "cannot remove the filter of a damaged segment");

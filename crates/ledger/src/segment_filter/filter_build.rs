@@ -1,4 +1,4 @@
-//! Building a filter: one pass over a sealed segment, and one for its summary.
+//! Building a filter: one pass over a sealed segment, which gives its summary too.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -9,7 +9,7 @@ use tool::ledger::RecordKind;
 
 use crate::disk::OpenMode;
 use crate::frame::Frame;
-use crate::frame_reader::{FrameReader, ReadStep};
+use crate::frame_reader::ReadStep;
 use crate::search_fields::{SearchFacts, SearchFields, has_search_fields, search_fields};
 use crate::segment::{SEGMENT_HEADER_BYTES, WriterDir};
 use crate::segment_scan::SegmentScan;
@@ -19,8 +19,6 @@ use super::{FilterHeader, FilterKey, FilterPart, MAX_PARTS, SegmentFilter, read_
 
 /// A part has at least so many bytes.
 const MIN_PART_BYTES: u64 = 4 << 10;
-/// Asks after so many steps whether to stop.
-const STOP_CHECK_STEPS: u32 = 4_096;
 
 /// Dependencies of the build pass.
 pub(crate) struct FilterBuildContext<'a> {
@@ -42,25 +40,20 @@ pub(crate) fn build_filter(
     let file = writer_dir.open_segment(number, OpenMode::Read)?;
     let Some(source) = read_source(file.as_ref(), number)? else { return Ok(None) };
     let mut pass = FilterBuilder::new(FilterHeader::new_empty(number, source, context.salt));
-    let mut walk = FrameReader::new(file.as_ref(), SEGMENT_HEADER_BYTES as u64, source.size_bytes)?;
-    for step in 1_u32.. {
-        if step.is_multiple_of(STOP_CHECK_STEPS) && (context.should_stop)() {
-            return Ok(None);
-        }
-        match walk.read_next()? {
-            ReadStep::Frame(at, frame) => pass.visit_frame(at, &frame),
-            // The records that a repair could recover there are unknown.
-            ReadStep::Garbage { .. } => pass.header.unreadable_parts |= pass.part_bit(),
-            ReadStep::End(_) => break,
-        }
-    }
+    let mut visit = |read: &ReadStep<'_>| match read {
+        ReadStep::Frame(at, frame) => pass.visit_frame(*at, frame),
+        // The records that a repair could recover there are unknown.
+        ReadStep::Garbage { .. } => pass.header.unreadable_parts |= pass.part_bit(),
+        ReadStep::End(_) => {}
+    };
+    let whole = (writer_dir, number, None);
+    let scan = SegmentScan::scan_with(whole, context.should_stop, &mut visit)?;
+    let Some(scan) = scan else { return Ok(None) };
     pass.end_part();
     let foreign = pass.earlier_calls.keys().copied().collect::<HashSet<_>>();
     let names =
         if foreign.is_empty() { HashMap::new() } else { (context.find_search_fields)(&foreign) };
     let filter = pass.into_filter(&names);
-    let whole = (writer_dir, number, None);
-    let Some(scan) = SegmentScan::scan_until(whole, context.should_stop)? else { return Ok(None) };
     // The file may have changed since the pass began; then the filter is of another state anyway.
     let summary = SegmentSummary::from_scan(&scan).filter(|_| scan.size == source.size_bytes);
     let encoded = summary.map(|summary| summary.encode_summary()).transpose()?;

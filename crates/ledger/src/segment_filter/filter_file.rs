@@ -51,6 +51,14 @@ pub(crate) fn write_filter(writer_dir: &WriterDir, filter: &SegmentFilter) -> io
     writer_dir.disk.rename_file(&unnamed, &path)
 }
 
+/// Removes the filter of a segment, with its summary, if there is one.
+pub(crate) fn remove_filter(writer_dir: &WriterDir, number: u32) -> io::Result<()> {
+    match writer_dir.disk.remove_file(&writer_dir.filter_paths(number).0) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Loads the header of the segment's filter; `None` if it is missing, damaged, or of another state
 /// of the segment.
 pub(crate) fn load_header(writer_dir: &WriterDir, number: u32) -> io::Result<Option<FilterHeader>> {

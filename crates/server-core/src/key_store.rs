@@ -76,7 +76,7 @@ impl KeyStore {
             ended_key_retention_ms: AtomicU64::new(duration_millis(DEFAULT_ENDED_KEY_RETENTION)),
             failing_since: AtomicU64::new(0),
         };
-        let problems = keys.reload_and_follow().await?;
+        let problems = keys.reload().await?;
         Ok((keys, problems))
     }
 

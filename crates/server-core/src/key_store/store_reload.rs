@@ -32,30 +32,21 @@ impl KeyStore {
         self.reload_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reloads everything from the store.
+    /// Reloads everything from the store. The next poll begins with the writes during it.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable or has too many rows; the ring then stays
     /// unchanged.
     pub async fn reload(&self) -> Result<Vec<Problem>, StoreError> {
+        let newest_write = self.store.current_version().await?;
         loop {
             // A later reload of only the directory does not replace this one.
             let (newest, problems) = self.reload_once().await?;
             if newest {
+                self.advance_to(newest_write);
                 return Ok(problems);
             }
         }
-    }
-
-    /// Reloads everything, so that the next poll begins with the writes during it.
-    ///
-    /// # Errors
-    /// As [`KeyStore::reload`].
-    pub(super) async fn reload_and_follow(&self) -> Result<Vec<Problem>, StoreError> {
-        let newest = self.store.current_version().await?;
-        let problems = self.reload().await?;
-        self.advance_to(newest);
-        Ok(problems)
     }
 
     async fn reload_once(&self) -> Result<(bool, Vec<Problem>), StoreError> {
@@ -165,7 +156,7 @@ impl KeyStore {
                 Ok(news) => news,
                 // There were more removals than the store remembers.
                 Err(error) if since.0 > 0 => {
-                    self.reload_and_follow().await.map_err(|_| error)?;
+                    self.reload().await.map_err(|_| error)?;
                     return Ok(());
                 }
                 Err(error) => return Err(error),

@@ -28,7 +28,8 @@ pub(crate) fn between_targets(figure: f64, low: f64, high: f64) -> String {
     mark_missed(format!("{low:.2} – {high:.2}"), (low..=high).contains(&figure))
 }
 
-fn mark_missed(goal: String, is_met: bool) -> String {
+/// Returns the text of a goal, marked if the figure does not reach it.
+pub(crate) fn mark_missed(goal: String, is_met: bool) -> String {
     if is_met { goal } else { format!("{goal}, {MISSED_MARK}") }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::retrieval_data::{JudgedQuery, RetrievalSet};
 use super::retrieval_quality::{DEPTH, Quality, judge_queries};
-use crate::target_check::at_least_target;
+use crate::target_check::mark_missed;
 
 /// Sets that are measured.
 pub(super) const LEARNING_SETS: [&str; 4] =
@@ -152,8 +152,9 @@ pub(super) fn write_learning(f: &mut fmt::Formatter<'_>, sets: &[LearnedQuality]
     for set in sets {
         let [default, one, three] =
             [set.default, set.one_caller, set.three_callers].map(|it| it.recall_5);
-        let least = ((default - MAX_LOSS) * 10.0).round() / 10.0;
-        let goal = at_least_target(one.min(three), least, "");
+        let least = default - MAX_LOSS;
+        let shown = (least * 10.0).round() / 10.0;
+        let goal = mark_missed(format!("≥ {shown}"), one.min(three) >= least);
         let LearnedQuality { name, learned_queries, measured_queries, common_tools, .. } = set;
         writeln!(
             f,
